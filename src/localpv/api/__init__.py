@@ -1,0 +1,1 @@
+"""The Kubernetes wire: kinds, schemas, quantities, selectors, patches, Status. Computes, never waits."""

@@ -1,0 +1,19 @@
+"""API objects as they travel: plain JSON dictionaries."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+Object = dict[str, Any]
+"""A Kubernetes object, decoded from JSON. Absent and null mean the same once the server has taken it in."""
+
+
+def now() -> str:
+    """The present time as metadata.creationTimestamp and its like carry it: UTC, whole seconds."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def now_micro() -> str:
+    """The present time as MicroTime fields (leases, events) carry it."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,0 +1,1 @@
+"""The Kubernetes API over the store: HTTP, one file per verb, plus discovery, tables and admission."""

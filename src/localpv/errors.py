@@ -1,0 +1,144 @@
+"""Every error that localpv raises on purpose.
+
+LocalpvError                  has a message for people and, where there is one, a hint what to do
+├── ConfigurationError        a setting, an option or a kubeconfig is wrong: mend it and start again
+├── StartError                this process cannot start or serve here (port in use, folder not writable)
+├── StoreError                the database behind the embedded engine
+│   ├── StoreLocked           another process has the data folder open
+│   ├── StoreDamaged          the database cannot be read; nothing is overwritten
+│   └── StoreFull             there is no room on the disk; the write was refused and nothing is lost
+├── ApiError                  an API server answered, or will answer, with a Status (see api/status.py)
+│   ├── BadRequest            400  the request makes no sense as it is
+│   ├── Unauthorized          401  the server does not know who asks
+│   ├── Forbidden             403  the server knows who asks and says no
+│   ├── NotFound              404
+│   ├── MethodNotAllowed      405  this resource does not support that verb
+│   ├── NotAcceptable         406
+│   ├── AlreadyExists         409
+│   ├── Conflict              409  somebody else wrote first: read again, then retry
+│   ├── Gone                  410  the resource version is too old: list again
+│   ├── TooLarge              413
+│   ├── UnsupportedMediaType  415
+│   ├── Invalid               422  causes name the fields
+│   ├── TooManyRequests       429  retry later
+│   ├── InternalError         500
+│   └── Unavailable           503  retry later
+└── ConnectionLost            no answer from the API server: retry
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+class LocalpvError(Exception):
+    """Something went wrong that a person can understand; `hint` says what to do about it."""
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class ConfigurationError(LocalpvError):
+    """A setting, an option or a kubeconfig is wrong."""
+
+
+class StartError(LocalpvError):
+    """This process cannot start or serve here."""
+
+
+class StoreError(LocalpvError):
+    """The database behind the embedded engine refused."""
+
+
+class StoreLocked(StoreError):
+    """Another process has the data folder open."""
+
+
+class StoreDamaged(StoreError):
+    """The database cannot be read."""
+
+
+class StoreFull(StoreError):
+    """There is no room on the disk for one more write."""
+
+
+class ConnectionLost(LocalpvError):
+    """The API server gave no answer."""
+
+
+class ApiError(LocalpvError):
+    """An answer of an API server that is a Status with status Failure."""
+
+    code: ClassVar[int] = 500
+    reason: ClassVar[str] = "InternalError"
+
+    def __init__(self, message: str, *, details: dict[str, Any] | None = None, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.details = details or {}
+
+    @property
+    def retry_after_seconds(self) -> int:
+        """How long the server asks to wait before the next try; 0 when it does not say."""
+        return int(self.details.get("retryAfterSeconds", 0))
+
+
+class BadRequest(ApiError):
+    code, reason = 400, "BadRequest"
+
+
+class Unauthorized(ApiError):
+    code, reason = 401, "Unauthorized"
+
+
+class Forbidden(ApiError):
+    code, reason = 403, "Forbidden"
+
+
+class NotFound(ApiError):
+    code, reason = 404, "NotFound"
+
+
+class MethodNotAllowed(ApiError):
+    code, reason = 405, "MethodNotAllowed"
+
+
+class NotAcceptable(ApiError):
+    code, reason = 406, "NotAcceptable"
+
+
+class AlreadyExists(ApiError):
+    code, reason = 409, "AlreadyExists"
+
+
+class Conflict(ApiError):
+    code, reason = 409, "Conflict"
+
+
+class Gone(ApiError):
+    code, reason = 410, "Expired"
+
+
+class TooLarge(ApiError):
+    code, reason = 413, "RequestEntityTooLarge"
+
+
+class UnsupportedMediaType(ApiError):
+    code, reason = 415, "UnsupportedMediaType"
+
+
+class Invalid(ApiError):
+    code, reason = 422, "Invalid"
+
+
+class TooManyRequests(ApiError):
+    code, reason = 429, "TooManyRequests"
+
+
+class InternalError(ApiError):
+    code, reason = 500, "InternalError"
+
+
+class Unavailable(ApiError):
+    code, reason = 503, "ServiceUnavailable"
