@@ -19,7 +19,7 @@ class Gates:
 class Strategy:
     """The steps of a write that depend on the kind, in the order in which they are called.
 
-    create:  default -> prepare_for_create -> validate
+    create:  default -> prepare_for_create -> validate + validate_create
     update:  default -> prepare_for_update -> validate + validate_update
     status:  default -> prepare_for_status_update -> validate_status_update
 
@@ -31,6 +31,9 @@ class Strategy:
 
     generation: bool = True
     """metadata.generation counts changes of everything outside metadata and status. Kinds without it turn this off."""
+
+    generation_counts_annotations: bool = False
+    """A change of metadata.annotations counts too (Deployment: a rollback is asked for there)."""
 
     allow_create_on_update: bool = False
     """PUT to a name that does not exist creates it (Lease, Event, and a few others)."""
@@ -54,6 +57,10 @@ class Strategy:
 
     def validate(self, obj: Object) -> FieldErrors:
         """Whether the object is right by itself."""
+        return []
+
+    def validate_create(self, obj: Object) -> FieldErrors:
+        """What is asked of new objects only, so that older ones can still be updated."""
         return []
 
     def validate_update(self, obj: Object, old: Object) -> FieldErrors:
