@@ -38,6 +38,20 @@ class Strategy:
     allow_create_on_update: bool = False
     """PUT to a name that does not exist creates it (Lease, Event, and a few others)."""
 
+    unconditional_update: bool = True
+    """A PUT without metadata.resourceVersion overwrites whatever is there. Custom kinds demand the version."""
+
+    returns_deleted: bool = False
+    """DELETE answers with the object that went; the others answer with a Status of Success."""
+
+    def raw_errors(self, body: Object) -> FieldErrors:
+        """What is wrong with fields that the schema does not know and would drop. Runs before everything else."""
+        return []
+
+    def grace_seconds(self, obj: Object, asked: int | None) -> int:
+        """How long an object that is being deleted stays for somebody to wind it up; 0 deletes at once."""
+        return 0
+
     def default(self, obj: Object) -> None:
         """Fill in what was left out. Runs on create, update and patch."""
 
