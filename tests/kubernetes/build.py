@@ -1,0 +1,78 @@
+"""Builds the programs of the Kubernetes release that the tests run against, once per version."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+MODULE = Path(__file__).parent / "build"
+PROGRAMS = ("kubectl", "kube-apiserver", "kube-controller-manager")
+TIMEOUT_SECONDS = 1800
+"""A first build of kube-apiserver on two cores takes several minutes."""
+
+
+class Missing(Exception):
+    """A program is neither in the cache nor can it be built here; the message says what is missing."""
+
+
+def version() -> str:
+    """The Kubernetes version that go.mod names, for example v1.35.8."""
+    found = re.search(r"^\s*k8s\.io/kubernetes (v\S+)$", (MODULE / "go.mod").read_text(), re.MULTILINE)
+    assert found is not None, "go.mod names no k8s.io/kubernetes"
+    return found[1]
+
+
+def cache() -> Path:
+    """Where built programs are kept, by version."""
+    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return root / "localpv" / "kubernetes" / version()
+
+
+def program(name: str) -> Path:
+    """The path of the named program, built first if it is not in the cache."""
+    target = cache() / name
+    if not target.exists():
+        _build(name, target)
+    return target
+
+
+def _build(name: str, target: Path) -> None:
+    go = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
+    if go is None:
+        raise Missing(f"{name} {version()} is not built and there is no Go toolchain to build it with")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    release = version()
+    major, minor, *_ = release.removeprefix("v").split(".")
+    package = "k8s.io/component-base/version"
+    flags = [
+        f"-X {package}.gitVersion={release}",
+        f"-X {package}.gitMajor={major}",
+        f"-X {package}.gitMinor={minor}",
+        "-s -w",
+    ]
+    # Built beside its place and renamed, so an interrupted build is never taken for a program.
+    with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+        made = Path(folder) / name
+        command = [go, "build", "-ldflags", " ".join(flags), "-o", str(made), f"k8s.io/kubernetes/cmd/{name}"]
+        built = subprocess.run(
+            command,
+            cwd=MODULE,
+            env={**os.environ, "CGO_ENABLED": "0"},
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_SECONDS,
+            check=False,
+        )
+        if built.returncode != 0:
+            lines = built.stderr.strip().splitlines() or [f"exit code {built.returncode}"]
+            raise Missing(f"{name} {release} could not be built: {lines[-1]}")
+        made.rename(target)
+
+
+if __name__ == "__main__":
+    for wanted in PROGRAMS:
+        print(program(wanted))
