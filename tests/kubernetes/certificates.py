@@ -1,4 +1,4 @@
-"""Keys and certificates for one throw-away control plane: a certificate authority, a serving certificate, a signing key."""
+"""Keys and certificates for one throw-away control plane: an authority, a serving certificate, a signing key."""
 
 from __future__ import annotations
 

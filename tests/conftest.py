@@ -1,0 +1,69 @@
+"""What all tests share: the server that is tested, a client for it, and a namespace of one's own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests import engine_process
+from tests.contract import builders, wire
+from tests.contract.spaces import Space
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--kubeconfig",
+        type=Path,
+        default=os.environ.get("LOCALPV_CONTRACT_KUBECONFIG"),
+        help="the server that contract and client tests talk to; default: our engine, started for the run",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "controllers: needs a garbage collector and a namespace controller")
+
+
+@pytest.fixture(scope="session")
+def target(pytestconfig: pytest.Config) -> Iterator[wire.Target]:
+    """The server under test: the one named on the command line, or our engine."""
+    given = pytestconfig.getoption("--kubeconfig")
+    if given is not None:
+        yield _given_server(Path(given))
+        return
+    with engine_process.running() as engine:
+        yield wire.read_kubeconfig(engine.kubeconfig, controllers=True)
+
+
+def _given_server(kubeconfig: Path) -> wire.Target:
+    beside = kubeconfig.parent / "etcd-url"
+    etcd_url = beside.read_text().strip() if beside.exists() else None
+    server = wire.read_kubeconfig(kubeconfig)
+    client = wire.Api(server, server.token)
+    # The first trace that a controller manager leaves in every cluster.
+    account = client.send("GET", "/api/v1/namespaces/default/serviceaccounts/default")
+    client.close()
+    return wire.read_kubeconfig(kubeconfig, controllers=account.code == 200, etcd_url=etcd_url)
+
+
+@pytest.fixture(autouse=True)
+def _controllers(request: pytest.FixtureRequest) -> None:
+    if request.node.get_closest_marker("controllers") and not request.getfixturevalue("target").controllers:
+        pytest.skip("no controller manager runs beside this API server")
+
+
+@pytest.fixture
+def api(target: wire.Target) -> Iterator[wire.Api]:
+    """An administrator's client that takes back what the test created."""
+    client = wire.Api(target, target.token)
+    yield client
+    client.clean_up()
+    client.close()
+
+
+@pytest.fixture
+def space(api: wire.Api) -> Space:
+    """A fresh namespace."""
+    made = api.post("/api/v1/namespaces", builders.namespace())
+    return Space(made["metadata"]["name"])

@@ -1,0 +1,246 @@
+"""Watching: where it starts, what it tells, how it ends."""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.request
+from typing import Any
+
+import pytest
+from tests.contract import builders, wire
+from tests.contract.spaces import Space
+from tests.contract.wire import Api
+
+BOOKMARK_END = "k8s.io/initial-events-end"
+
+
+def _now(api: Api, space: Space) -> str:
+    version: str = api.get(space.core("configmaps"))["metadata"]["resourceVersion"]
+    return version
+
+
+def test_watch_from_a_version_tells_what_came_after(api: Api, space: Space) -> None:
+    api.post(space.core("configmaps"), builders.config_map("before"))
+    with api.watch(space.core("configmaps"), resourceVersion=_now(api, space)) as watch:
+        made = api.post(space.core("configmaps"), builders.config_map("after"))
+        changed = api.merge(space.core("configmaps", "after"), {"data": {"a": "1"}})
+        api.delete(space.core("configmaps", "after"))
+        added, modified, deleted = watch.next(), watch.next(), watch.next()
+    assert (added.type, added.object) == ("ADDED", made)
+    assert (modified.type, modified.object) == ("MODIFIED", changed)
+    assert (deleted.type, deleted.name) == ("DELETED", "after")
+    assert int(deleted.object["metadata"]["resourceVersion"]) > int(changed["metadata"]["resourceVersion"])
+    assert deleted.object["data"] == {"a": "1"}
+
+
+def test_watch_replays_history_without_a_gap(api: Api, space: Space) -> None:
+    start = _now(api, space)
+    api.post(space.core("configmaps"), builders.config_map("one"))
+    api.post(space.core("configmaps"), builders.config_map("two"))
+    api.delete(space.core("configmaps", "one"))
+    with api.watch(space.core("configmaps"), resourceVersion=start) as watch:
+        assert watch.take(3) == [("ADDED", "one"), ("ADDED", "two"), ("DELETED", "one")]
+
+
+@pytest.mark.parametrize("version", ["0", None])
+def test_watch_without_a_version_begins_with_what_exists(api: Api, space: Space, version: str | None) -> None:
+    api.post(space.core("configmaps"), builders.config_map("one"))
+    api.post(space.core("configmaps"), builders.config_map("two"))
+    with api.watch(space.core("configmaps"), resourceVersion=version) as watch:
+        assert sorted(watch.take(2)) == [("ADDED", "one"), ("ADDED", "two")]
+        api.post(space.core("configmaps"), builders.config_map("three"))
+        assert watch.take(1) == [("ADDED", "three")]
+
+
+def test_initial_events_end_with_a_marked_bookmark(api: Api, space: Space) -> None:
+    api.post(space.core("configmaps"), builders.config_map("one"))
+    options = {
+        "sendInitialEvents": "true",
+        "resourceVersionMatch": "NotOlderThan",
+        "allowWatchBookmarks": "true",
+        "resourceVersion": "",
+    }
+    with api.watch(space.core("configmaps"), **options) as watch:
+        assert watch.take(1) == [("ADDED", "one")]
+        bookmark = watch.next()
+        made = api.post(space.core("configmaps"), builders.config_map("two"))
+        after = _next_change(watch)
+    assert bookmark.type == "BOOKMARK"
+    assert bookmark.object["kind"] == "ConfigMap"
+    assert bookmark.object["metadata"]["annotations"] == {BOOKMARK_END: "true"}
+    assert (after.type, after.name) == ("ADDED", "two")
+    assert int(bookmark.object["metadata"]["resourceVersion"]) < int(made["metadata"]["resourceVersion"])
+
+
+def _next_change(watch: wire.Watch) -> wire.Event:
+    while (event := watch.next()).type == "BOOKMARK":
+        pass
+    return event
+
+
+def test_watch_resumes_from_the_bookmark_of_an_empty_selection(api: Api, space: Space) -> None:
+    options = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
+    with api.watch(space.core("configmaps"), **options) as watch:
+        bookmark = watch.next()
+    assert bookmark.type == "BOOKMARK"
+    api.post(space.core("configmaps"), builders.config_map("later"))
+    version = bookmark.object["metadata"]["resourceVersion"]
+    with api.watch(space.core("configmaps"), resourceVersion=version) as watch:
+        assert watch.take(1) == [("ADDED", "later")]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"sendInitialEvents": "true"},
+        {"sendInitialEvents": "true", "resourceVersionMatch": "Exact", "resourceVersion": "1"},
+        {"resourceVersionMatch": "NotOlderThan", "resourceVersion": "1"},
+    ],
+)
+def test_initial_events_and_match_need_each_other(api: Api, space: Space, options: dict[str, str]) -> None:
+    with api.watch(space.core("configmaps"), **options) as watch:
+        assert watch.code == 422
+        status = watch.status()
+    assert status["reason"] == "Invalid"
+
+
+def test_selection_turns_changes_into_arrivals_and_departures(api: Api, space: Space) -> None:
+    path = space.core("configmaps")
+    with api.watch(path, resourceVersion=_now(api, space), labelSelector="on=yes") as watch:
+        api.post(path, builders.config_map("it"))
+        entered = api.merge(f"{path}/it", {"metadata": {"labels": {"on": "yes"}}})
+        api.merge(f"{path}/it", {"data": {"a": "1"}})
+        left = api.merge(f"{path}/it", {"metadata": {"labels": {"on": "no"}}})
+        api.merge(f"{path}/it", {"data": {"a": "2"}})
+        api.post(path, builders.config_map("last", labels={"on": "yes"}))
+        events = [watch.next() for _ in range(4)]
+    assert [(event.type, event.name) for event in events] == [
+        ("ADDED", "it"),
+        ("MODIFIED", "it"),
+        ("DELETED", "it"),
+        ("ADDED", "last"),
+    ]
+    assert events[0].object == entered
+    # Whoever leaves the selection is told as last seen in it, at the version of the change that took it out.
+    assert events[2].object["metadata"]["labels"] == {"on": "yes"}
+    assert events[2].object["metadata"]["resourceVersion"] == left["metadata"]["resourceVersion"]
+
+
+def test_watch_of_one_name(api: Api, space: Space) -> None:
+    path = space.core("configmaps")
+    with api.watch(path, resourceVersion=_now(api, space), fieldSelector="metadata.name=mine") as watch:
+        api.post(path, builders.config_map("yours"))
+        api.post(path, builders.config_map("mine"))
+        assert watch.take(1) == [("ADDED", "mine")]
+
+
+def test_field_selection_follows_the_node_of_a_pod(api: Api, space: Space) -> None:
+    path = space.core("pods")
+    version = api.get(path)["metadata"]["resourceVersion"]
+    with api.watch(path, resourceVersion=version, fieldSelector="spec.nodeName=node-1") as watch:
+        api.post(path, builders.pod("one"))
+        binding = {"metadata": {"name": "one"}, "target": {"kind": "Node", "name": "node-1"}}
+        api.post(f"{path}/one/binding", binding)
+        event = watch.next()
+    assert (event.type, event.name, event.object["spec"]["nodeName"]) == ("ADDED", "one", "node-1")
+
+
+def test_watch_ends_after_its_timeout(api: Api, space: Space) -> None:
+    began = time.monotonic()
+    with api.watch(space.core("configmaps"), timeoutSeconds=1) as watch:
+        assert list(watch.until_closed()) == []
+    assert 0.5 < time.monotonic() - began < 5
+
+
+def test_watch_as_table(api: Api, space: Space) -> None:
+    api.post(space.core("configmaps"), builders.config_map("one"))
+    with api.watch(space.core("configmaps"), accept=wire.TABLE, resourceVersion="0") as watch:
+        first = watch.next()
+        api.post(space.core("configmaps"), builders.config_map("two"))
+        second = watch.next()
+    assert first.object["kind"] == "Table"
+    assert [column["name"] for column in first.object["columnDefinitions"]] == ["Name", "Data", "Age"]
+    assert first.object["rows"][0]["cells"][0] == "one"
+    # The columns are told once.
+    assert not second.object.get("columnDefinitions")
+    assert second.object["rows"][0]["cells"][0] == "two"
+
+
+def test_watch_as_partial_metadata(api: Api, space: Space) -> None:
+    api.post(space.core("configmaps"), builders.config_map("one", data={"a": "1"}))
+    with api.watch(space.core("configmaps"), accept=wire.PARTIAL_OBJECT, resourceVersion="0") as watch:
+        event = watch.next()
+    assert event.object["kind"] == "PartialObjectMetadata"
+    assert "data" not in event.object
+
+
+def test_watch_across_namespaces(api: Api, space: Space) -> None:
+    label = builders.unique("label")
+    with api.watch("/api/v1/configmaps", resourceVersion=_now(api, space), labelSelector=f"test={label}") as watch:
+        api.post(space.core("configmaps"), builders.config_map("one", labels={"test": label}))
+        assert watch.next().object["metadata"]["namespace"] == space.name
+
+
+def test_old_watch_path_still_works(api: Api, space: Space) -> None:
+    api.post(space.core("configmaps"), builders.config_map("one"))
+    old = f"/api/v1/watch/namespaces/{space.name}/configmaps"
+    with wire.Watch(api._connect(), old, wire._headers(api.token, "application/json")) as watch:
+        assert watch.take(1) == [("ADDED", "one")]
+
+
+def test_future_version_is_told_to_be_too_large(api: Api, space: Space) -> None:
+    future = str(int(_now(api, space)) + 1_000_000)
+    with api.watch(space.core("configmaps"), resourceVersion=future, timeoutSeconds=1) as watch:
+        status = watch.status() if watch.code != 200 else watch.next().object
+    assert (status["code"], status["reason"]) == (504, "Timeout")
+    assert status["details"]["causes"][0]["reason"] == "ResourceVersionTooLarge"
+
+
+def test_version_must_be_a_number(api: Api, space: Space) -> None:
+    with api.watch(space.core("configmaps"), resourceVersion="abc") as watch:
+        assert watch.code == 400
+        assert watch.status()["reason"] == "BadRequest"
+
+
+def test_watch_of_an_unknown_selector_is_refused(api: Api, space: Space) -> None:
+    with api.watch(space.core("configmaps"), fieldSelector="data.a=1") as watch:
+        assert watch.code == 400
+        assert "field label not supported" in watch.status()["message"]
+
+
+def test_compacted_history_is_expired(api: Api, space: Space) -> None:
+    """Only where the tests own the etcd below: no client can ask for a compaction."""
+    if api.target.etcd_url is None:
+        pytest.skip("the history of this server cannot be compacted from outside")
+    old = _fill_and_compact(api, space)
+    status = api.get(
+        space.core("configmaps"), resourceVersion=old, resourceVersionMatch="Exact", limit=500, expect=410
+    )
+    assert (status["reason"], status["code"]) == ("Expired", 410)
+    assert "too old" in status["message"]
+
+
+def _fill_and_compact(api: Api, space: Space) -> str:
+    old = _now(api, space)
+    for _ in range(3):
+        version = int(api.post(space.core("configmaps"), builders.config_map())["metadata"]["resourceVersion"])
+    _etcd(api, "compaction", {"revision": version})
+    return old
+
+
+def _etcd(api: Api, call: str, body: dict[str, Any]) -> None:
+    request = urllib.request.Request(f"{api.target.etcd_url}/v3/kv/{call}", data=json.dumps(body).encode())
+    with urllib.request.urlopen(request, timeout=5) as answer:
+        answer.read()
+
+
+def test_watch_from_before_a_kind_existed_is_expired_or_replayed(api: Api, space: Space) -> None:
+    """A server may keep more history than asked for, but it never skips silently: 410, or every event."""
+    api.post(space.core("configmaps"), builders.config_map("one"))
+    with api.watch(space.core("configmaps"), resourceVersion="1", timeoutSeconds=5) as watch:
+        first = watch.next() if watch.code == 200 else wire.Event("ERROR", watch.status())
+    if first.type == "ERROR":
+        assert (first.object["code"], first.object["reason"]) == (410, "Expired")
+    else:
+        assert (first.type, first.name) == ("ADDED", "one")

@@ -1,0 +1,297 @@
+"""The smallest client that can show what goes over the wire: plain HTTP and JSON, nothing hidden, nothing retried."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import ssl
+import time
+import urllib.parse
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+import yaml
+
+T = TypeVar("T")
+
+PATIENCE_SECONDS = 15.0
+"""How long a test waits for something that Kubernetes does a moment later."""
+
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+PARTIAL_OBJECT = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
+PARTIAL_LIST = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Where the server under test is and how to enter it as an administrator."""
+
+    host: str
+    port: int
+    token: str | None
+    tls: ssl.SSLContext
+    kubeconfig: Path
+    controllers: bool
+    """Whether something collects garbage and empties namespaces."""
+
+    etcd_url: str | None = None
+    """Known when the server under test is one that the tests started themselves on etcd."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One response: the code, the headers with lower-case names, and the body as sent and as JSON."""
+
+    code: int
+    headers: dict[str, str]
+    raw: bytes
+
+    @property
+    def body(self) -> Any:
+        return json.loads(self.raw)
+
+    @property
+    def warnings(self) -> str:
+        return self.headers.get("warning", "")
+
+
+def read_kubeconfig(path: Path, *, controllers: bool = False, etcd_url: str | None = None) -> Target:
+    """Take server, authority and credentials of the current context."""
+    config = yaml.safe_load(path.read_text())
+    context = _named(config["contexts"], config["current-context"])["context"]
+    cluster = _named(config["clusters"], context["cluster"])["cluster"]
+    user = _named(config["users"], context["user"])["user"]
+    if data := cluster.get("certificate-authority-data"):
+        tls = ssl.create_default_context(cadata=base64.b64decode(data).decode())
+    else:
+        tls = ssl.create_default_context(cafile=str(path.parent / cluster["certificate-authority"]))
+    if certificate := user.get("client-certificate"):
+        tls.load_cert_chain(path.parent / certificate, path.parent / user["client-key"])
+    server = urllib.parse.urlsplit(cluster["server"])
+    return Target(
+        host=server.hostname or "127.0.0.1",
+        port=server.port or 443,
+        token=user.get("token"),
+        tls=tls,
+        kubeconfig=path,
+        controllers=controllers,
+        etcd_url=etcd_url,
+    )
+
+
+def _named(entries: list[dict[str, Any]], name: str) -> dict[str, Any]:
+    return next(entry for entry in entries if entry["name"] == name)
+
+
+@dataclass(slots=True)
+class Api:
+    """A client with one kept-alive connection, which remembers what it created."""
+
+    target: Target
+    token: str | None
+    created: list[str] = field(default_factory=list)
+    """Paths of the objects that came into being through this client, oldest first."""
+
+    _connection: http.client.HTTPSConnection | None = None
+    _others: list[Api] = field(default_factory=list)
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        content_type: str = "application/json",
+        accept: str = "application/json",
+        headers: Mapping[str, str] | None = None,
+        **params: Any,
+    ) -> Answer:
+        """Send one request; the body is JSON unless it is bytes already."""
+        payload = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+        sent = _headers(self.token, accept) | (dict(headers) if headers else {})
+        if payload is not None:
+            sent.setdefault("Content-Type", content_type)
+        if self._connection is None:
+            self._connection = self._connect()
+        url = _with_query(path, params)
+        try:
+            self._connection.request(method, url, body=payload, headers=sent)
+            response = self._connection.getresponse()
+        except (http.client.RemoteDisconnected, ConnectionError):
+            # The server may close an idle connection at any time; the request never reached it.
+            self.close()
+            self._connection = self._connect()
+            self._connection.request(method, url, body=payload, headers=sent)
+            response = self._connection.getresponse()
+        raw = response.read()
+        # Repeated headers (one per warning) are joined, as RFC 9110 allows.
+        received: dict[str, str] = {}
+        for name, value in response.getheaders():
+            key = name.lower()
+            received[key] = f"{received[key]}, {value}" if key in received else value
+        answer = Answer(response.status, received, raw)
+        if response.status == 201 and "dryRun" not in params:
+            self._remember(method, path, answer)
+        return answer
+
+    def call(self, method: str, path: str, body: Any = None, *, expect: int | None = None, **options: Any) -> Any:
+        """Send one request and return the JSON of the answer, which must have the expected code (default: any 2xx)."""
+        answer = self.send(method, path, body, **options)
+        right = answer.code == expect if expect else 200 <= answer.code < 300
+        assert right, (
+            f"{method} {path}: {answer.code}, wanted {expect or '2xx'}: {answer.raw[:2000].decode(errors='replace')}"
+        )
+        return answer.body
+
+    def get(self, path: str, **options: Any) -> Any:
+        return self.call("GET", path, **options)
+
+    def post(self, path: str, body: Any, **options: Any) -> Any:
+        return self.call("POST", path, body, **options)
+
+    def put(self, path: str, body: Any, **options: Any) -> Any:
+        return self.call("PUT", path, body, **options)
+
+    def delete(self, path: str, body: Any = None, **options: Any) -> Any:
+        return self.call("DELETE", path, body, **options)
+
+    def merge(self, path: str, patch: Any, **options: Any) -> Any:
+        return self.call("PATCH", path, patch, content_type=MERGE_PATCH, **options)
+
+    def json_patch(self, path: str, patch: Any, **options: Any) -> Any:
+        return self.call("PATCH", path, patch, content_type=JSON_PATCH, **options)
+
+    def strategic(self, path: str, patch: Any, **options: Any) -> Any:
+        return self.call("PATCH", path, patch, content_type=STRATEGIC_PATCH, **options)
+
+    def apply(self, path: str, body: Any, *, manager: str = "contract", **options: Any) -> Any:
+        return self.call("PATCH", path, body, content_type=APPLY_PATCH, fieldManager=manager, **options)
+
+    def watch(self, path: str, *, accept: str = "application/json", **params: Any) -> Watch:
+        """Open a watch on a connection of its own."""
+        return Watch(self._connect(), _with_query(path, {"watch": "true", **params}), _headers(self.token, accept))
+
+    def gone(self, path: str) -> bool:
+        return self.send("GET", path).code == 404
+
+    def as_bearer(self, token: str | None) -> Api:
+        """The same server entered with another token, or with none."""
+        other = Api(self.target, token, self.created)
+        self._others.append(other)
+        return other
+
+    def close(self) -> None:
+        for other in self._others:
+            other.close()
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def clean_up(self) -> None:
+        """Delete what was created, newest first, without waiting for finalizers that nobody serves."""
+        while self.created:
+            path = self.created.pop()
+            answer = self.send("DELETE", path, gracePeriodSeconds=0, propagationPolicy="Background")
+            left = answer.body if answer.code < 300 else {}
+            if left.get("metadata", {}).get("finalizers"):
+                self.send("PATCH", path, {"metadata": {"finalizers": None}}, content_type=MERGE_PATCH)
+            if left.get("kind") == "Namespace" and not self.target.controllers:
+                self.send("PUT", f"{path}/finalize", left | {"spec": {"finalizers": []}})
+
+    def _connect(self) -> http.client.HTTPSConnection:
+        return http.client.HTTPSConnection(
+            self.target.host, self.target.port, context=self.target.tls, timeout=PATIENCE_SECONDS
+        )
+
+    def _remember(self, method: str, path: str, answer: Answer) -> None:
+        metadata = answer.body.get("metadata", {}) if answer.raw.startswith(b"{") else {}
+        # Reviews, bindings and tokens are answers, not objects: they have no uid.
+        if metadata.get("uid"):
+            self.created.append(f"{path}/{metadata['name']}" if method == "POST" else path)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One line of a watch."""
+
+    type: str
+    object: Any
+
+    @property
+    def name(self) -> str:
+        return str(self.object["metadata"]["name"])
+
+
+class Watch:
+    """An open watch; every read is bounded."""
+
+    def __init__(self, connection: http.client.HTTPSConnection, url: str, headers: dict[str, str]) -> None:
+        self._connection = connection
+        connection.request("GET", url, headers=headers)
+        self._response = connection.getresponse()
+        self.code = self._response.status
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._response.close()
+        self._connection.close()
+
+    def next(self) -> Event:
+        """The next event; a silent watch or an ended one fails the test."""
+        line = self._response.readline()
+        assert line, "the watch ended"
+        event = json.loads(line)
+        assert self.code == 200, event
+        return Event(event["type"], event["object"])
+
+    def take(self, count: int) -> list[tuple[str, str]]:
+        """The next events as (type, name)."""
+        return [(event.type, event.name) for event in (self.next() for _ in range(count))]
+
+    def status(self) -> Any:
+        """The whole body, for a watch that was refused before it began."""
+        return json.loads(self._response.read())
+
+    def until_closed(self) -> Iterator[Event]:
+        """All events until the server ends the watch."""
+        while line := self._response.readline():
+            event = json.loads(line)
+            yield Event(event["type"], event["object"])
+
+
+def eventually(look: Callable[[], T], what: str, *, within: float = PATIENCE_SECONDS) -> T:
+    """Look again and again until there is something; fail with the sentence when time is up."""
+    deadline = time.monotonic() + within
+    while True:
+        if seen := look():
+            return seen
+        assert time.monotonic() < deadline, f"not within {within:g} s: {what}"
+        time.sleep(0.05)
+
+
+def causes(status: Any) -> list[tuple[str, str]]:
+    """The (reason, field) of each cause of a Status."""
+    return [(cause["reason"], cause["field"]) for cause in status["details"]["causes"]]
+
+
+def _headers(token: str | None, accept: str) -> dict[str, str]:
+    headers = {"Accept": accept, "User-Agent": "contract/1"}
+    return headers | {"Authorization": f"Bearer {token}"} if token else headers
+
+
+def _with_query(path: str, params: Mapping[str, Any]) -> str:
+    given = {name: value for name, value in params.items() if value is not None}
+    return f"{path}?{urllib.parse.urlencode(given, doseq=True)}" if given else path

@@ -1,0 +1,90 @@
+"""Our engine as its own process, for the tests that must not share an interpreter with it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import selectors
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+READY_SECONDS = 15.0
+STOP_SECONDS = 10.0
+READY_LINE = re.compile(rb"^ready (?P<url>https://\S+) KUBECONFIG=(?P<kubeconfig>.+)$")
+
+
+class EngineFailed(Exception):
+    """The engine ended or said nothing in time; the message carries the end of its log."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """A running engine."""
+
+    process: subprocess.Popen[bytes]
+    url: str
+    kubeconfig: Path
+    data: Path
+    log: Path
+
+    def log_tail(self, size: int = 5000) -> str:
+        return self.log.read_text(errors="replace")[-size:]
+
+
+@contextlib.contextmanager
+def running(*, data: Path | None = None, listen: str = "127.0.0.1:0", options: Sequence[str] = ()) -> Iterator[Engine]:
+    """The engine alone (`localpv apiserver`) until the with-block ends; a data folder that is passed in stays."""
+    with contextlib.ExitStack() as stack:
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="localpv-engine-")))
+        folder = data if data is not None else scratch / "data"
+        log = scratch / "engine.log"
+        command = [sys.executable, "-m", "localpv", "apiserver", "--data", str(folder), "--listen", listen, *options]
+        with log.open("wb") as stderr:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                env={**os.environ, "NO_COLOR": "1"},
+            )
+        stack.callback(_stop, process)
+        url, kubeconfig = _wait_for_ready_line(process, log)
+        yield Engine(process=process, url=url, kubeconfig=kubeconfig, data=folder, log=log)
+
+
+def _wait_for_ready_line(process: subprocess.Popen[bytes], log: Path) -> tuple[str, Path]:
+    assert process.stdout is not None
+    deadline = time.monotonic() + READY_SECONDS
+    os.set_blocking(process.stdout.fileno(), False)
+    seen = b""
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        while (left := deadline - time.monotonic()) > 0:
+            if not selector.select(left):
+                break
+            chunk = process.stdout.read()
+            if not chunk:
+                break
+            seen += chunk
+            for line in seen.splitlines():
+                if found := READY_LINE.match(line):
+                    return found["url"].decode(), Path(os.fsdecode(found["kubeconfig"]))
+    said = seen.decode(errors="replace") + log.read_text(errors="replace")
+    raise EngineFailed(f"the engine was not ready after {READY_SECONDS:g} s or ended; it said:\n{said[-5000:]}")
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    if process.stdout is not None:
+        process.stdout.close()
