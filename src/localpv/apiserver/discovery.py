@@ -218,10 +218,17 @@ def wants_aggregated(accept: str) -> bool:
     return False
 
 
+def _response_kind(resource: Resource, group: str, version: str, kind: str) -> dict[str, str]:
+    # Kubernetes leaves out what goes without saying, but not for custom kinds.
+    if not resource.custom and (group, version) == (resource.group, resource.version):
+        group = version = ""
+    return {"group": group, "version": version, "kind": kind}
+
+
 def _aggregated(resource: Resource) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "resource": resource.plural,
-        "responseKind": {"group": resource.group, "version": resource.version, "kind": resource.kind},
+        "responseKind": _response_kind(resource, resource.group, resource.version, resource.kind),
         "scope": "Namespaced" if resource.namespaced else "Cluster",
         "singularResource": resource.singular,
         "verbs": resource.verbs,
@@ -235,7 +242,7 @@ def _aggregated(resource: Resource) -> dict[str, Any]:
         entry["subresources"] = [
             {
                 "subresource": name,
-                "responseKind": {"group": sub.group, "version": sub.version, "kind": sub.kind},
+                "responseKind": _response_kind(resource, sub.group, sub.version, sub.kind),
                 "verbs": sub.verbs,
             }
             for name, sub in found

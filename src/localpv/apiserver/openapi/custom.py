@@ -12,6 +12,7 @@ from localpv.apiserver.openapi.operations import definition
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1"
 _EMBEDDED = "x-kubernetes-embedded-resource"
 _PRESERVE = "x-kubernetes-preserve-unknown-fields"
+_INT_OR_STRING = "x-kubernetes-int-or-string"
 _JUNCTORS = ("allOf", "anyOf", "oneOf", "not")
 
 _TYPE_META: dict[str, Schema] = {
@@ -29,7 +30,7 @@ def of_kind(resource: Resource, schema: Schema | None) -> Schema:
     published: Schema = {"type": "object"}
     # Without a schema nothing is listed: a client would take a list of fields for all there are.
     if schema is not None:
-        published = _with_embedded({**schema, "type": "object"})
+        published = _spelled_out({**schema, "type": "object"})
         published["properties"] = {
             **published.get("properties", {}),
             **_TYPE_META,
@@ -42,7 +43,7 @@ def of_kind_v2(resource: Resource, schema: Schema | None) -> Schema:
     """The definition of the kind, for OpenAPI v2, whose readers understand less."""
     if schema is None or schema.get(_PRESERVE):
         return _marked({"type": "object"}, resource, resource.kind)
-    return v2.downgraded(of_kind(resource, _simplified(schema)), keep_defaults=True)
+    return v2.downgraded(of_kind(resource, _simplified(schema)))
 
 
 def of_list(resource: Resource) -> Schema:
@@ -80,8 +81,11 @@ def _children(schema: Schema, change: Any) -> Schema:
     return copy
 
 
-def _with_embedded(schema: Schema) -> Schema:
-    copy = _children(schema, _with_embedded)
+def _spelled_out(schema: Schema) -> Schema:
+    """With what two of the extensions mean written in plain OpenAPI as well."""
+    copy = _children(schema, _spelled_out)
+    if copy.get(_INT_OR_STRING) and "anyOf" not in copy and "allOf" not in copy:
+        copy["anyOf"] = [{"type": "integer"}, {"type": "string"}]
     if copy.get(_EMBEDDED):
         copy["properties"] = {
             **copy.get("properties", {}),

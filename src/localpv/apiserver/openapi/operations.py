@@ -19,6 +19,21 @@ _MERGE_PATCH = "application/merge-patch+json"
 _STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 _APPLY = "application/apply-patch+yaml"
 
+_DELETE_RETURNS_THE_OBJECT = frozenset(
+    {
+        "csidrivers.storage.k8s.io",
+        "csinodes.storage.k8s.io",
+        "persistentvolumeclaims",
+        "persistentvolumes",
+        "pods",
+        "serviceaccounts",
+        "services",
+        "storageclasses.storage.k8s.io",
+        "volumeattachments.storage.k8s.io",
+    }
+)
+"""The others answer a deletion with a Status."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
@@ -129,7 +144,7 @@ class _Writer:
             parameters=parameters.DELETE,
             body=DELETE_OPTIONS,
             body_required=False,
-            returns=STATUS,
+            returns=definition(self.resource) if self.resource.qualified in _DELETE_RETURNS_THE_OBJECT else STATUS,
             codes=(200, 202),
             tag=self.tag,
         )

@@ -12,7 +12,7 @@ from localpv.apiserver.openapi import definitions, operations, parameters
 from localpv.apiserver.openapi.operations import Operation
 
 _STATUS_TEXT = {200: "OK", 201: "Created", 202: "Accepted"}
-_NOT_IN_V2 = ("oneOf", "anyOf", "not", "nullable")
+_LEFT_OUT = ("oneOf", "anyOf", "not", "nullable", "default")
 
 HEAD: dict[str, Any] = {"swagger": "2.0", "info": {"title": "Kubernetes", "version": "1.35"}}
 TAIL: dict[str, Any] = {
@@ -30,11 +30,11 @@ TAIL: dict[str, Any] = {
 Named = Iterator[tuple[str, dict[str, Any]]]
 
 
-def downgraded(schema: definitions.Schema, *, keep_defaults: bool = False) -> definitions.Schema:
+def downgraded(schema: definitions.Schema) -> definitions.Schema:
     """A v3 schema in the words of v2."""
     written: dict[str, Any] = {}
     for key, value in schema.items():
-        if key in _NOT_IN_V2 or (key == "default" and not keep_defaults):
+        if key in _LEFT_OUT:
             continue
         if key == "$ref":
             written[key] = value.replace("#/components/schemas/", "#/definitions/")
@@ -43,18 +43,15 @@ def downgraded(schema: definitions.Schema, *, keep_defaults: bool = False) -> de
             if len(value) == 1 and "$ref" in value[0]:
                 written.update(downgraded(value[0]))
         elif key == "properties":
-            written[key] = {
-                name: downgraded(child, keep_defaults=keep_defaults) for name, child in value.items()
-            }  # not `downgraded(value)`: a property may be named `default` or `oneOf`
+            # Not `downgraded(value)`: a property may be named `default` or `oneOf`.
+            written[key] = {name: downgraded(child) for name, child in value.items()}
         elif key in ("items", "additionalProperties") and isinstance(value, dict):
-            written[key] = downgraded(value, keep_defaults=keep_defaults)
+            written[key] = downgraded(value)
         else:
             written[key] = value
     if "oneOf" in schema and "type" not in written and any(one.get("type") == "string" for one in schema["oneOf"]):
         # Quantities and int-or-string.
         written["type"] = "string"
-    if "$ref" in written:
-        written.pop("default", None)
     return written
 
 
