@@ -78,11 +78,16 @@ class Node:
 
     preserve_unknown: bool = False
     """STRUCT of a custom kind: unknown fields stay (x-kubernetes-preserve-unknown-fields)."""
+    custom: bool = False
+    """Of a CustomResourceDefinition: null may be a value, and a wrong type is the field's fault (422), not the body's (400)."""
     embedded_resource: bool = False
     """A whole object inside an object: apiVersion, kind and metadata are known fields too."""
 
     checks: tuple[Callable[[str, Any], Any], ...] = ()
     """Value validations of a custom kind's schema: called with path and value, return a list of FieldError."""
+
+    leads_to_default: tuple[str, ...] | None = None
+    """STRUCT: the fields that have a default or hold one further down. Worked out by `defaults` when first needed."""
 
     extra: dict[str, Any] = field(default_factory=dict)
     """The rest of an OpenAPI schema that is only shown again: enum, pattern, minimum, ..."""

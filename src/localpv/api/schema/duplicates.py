@@ -1,0 +1,55 @@
+"""Fields that a JSON body has twice. Decoders keep the last one in silence; Kubernetes tells the client."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from localpv.api.schema.places import Place, spelled
+
+
+class _Repeated(Exception):
+    """At least one object in the body has a field twice."""
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """An object with all of its fields in order, the repeated ones too."""
+
+
+def duplicate_fields(body: bytes) -> list[str]:
+    """Paths of the fields that occur more than once, each path once. A body that is not JSON has none."""
+    try:
+        _QUICK(body.decode())
+        return []
+    except _Repeated:
+        pass
+    except (ValueError, RecursionError):
+        return []
+    found: dict[str, None] = {}
+    try:
+        _search(json.loads(body, object_pairs_hook=_Pairs), None, found)
+    except RecursionError:
+        pass
+    return list(found)
+
+
+def _count(pairs: list[tuple[str, Any]]) -> None:
+    # Nearly no body repeats a field, so the common case only counts and builds nothing.
+    if len(pairs) > 1 and len(dict(pairs)) != len(pairs):
+        raise _Repeated
+
+
+_QUICK = json.JSONDecoder(object_pairs_hook=_count).decode
+
+
+def _search(value: Any, place: Place, found: dict[str, None]) -> None:
+    if isinstance(value, _Pairs):
+        seen: set[str] = set()
+        for key, child in value:
+            if key in seen:
+                found[spelled((place, key))] = None
+            seen.add(key)
+            _search(child, (place, key), found)
+    elif isinstance(value, list):
+        for index, child in enumerate(value):
+            _search(child, (place, index), found)
