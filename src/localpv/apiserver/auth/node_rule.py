@@ -1,0 +1,91 @@
+"""An agent touches what belongs to its own node and nothing else.
+
+RBAC cannot say "those LocalDisks whose spec.nodeName is the node of your token", so this rule comes after it: the
+role `localpv-agent` gives access to all LocalDisks and to Nodes, and the rule takes away what is not the agent's own.
+
+It is the embedded engine's form of the ValidatingAdmissionPolicy that `localpv manifests` brings to Kubernetes.
+That policy compares the same two values for create, update and delete:
+
+    request.userInfo.extra["authentication.kubernetes.io/node-name"][0]
+    object.spec.nodeName, oldObject.spec.nodeName
+
+with the same outcome, and refuses tokens that are bound to no node as this rule does. Admission on Kubernetes does
+not see reads, so there an agent could read the LocalDisks of other nodes; here it cannot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+
+from localpv.api.objects import Object
+from localpv.apiserver.auth.attributes import Attributes, quoted
+from localpv.apiserver.auth.identity import User
+
+AGENT_ROLE = "localpv-agent"
+AGENTS = "localpv:agents"
+GROUP = "localpv.dev"
+LOCAL_DISKS = "localdisks"
+
+_MANY = frozenset({"list", "watch", "deletecollection"})
+
+
+def applies(user: User, cluster_roles: Container[str]) -> bool:
+    """Whether the rule binds this user, who has these ClusterRoles (see `Authorizer.cluster_roles`).
+
+    It comes with the role, whatever else the user may do; only members of system:masters stand above it.
+    """
+    return not user.is_master and (AGENTS in user.groups or AGENT_ROLE in cluster_roles)
+
+
+def check_request(user: User, request: Attributes, field_selector: str = "") -> str | None:
+    """Why a request of an agent is refused before any object is looked at; None when it is not."""
+    own = user.node_name
+    if request.resource == LOCAL_DISKS and request.group == GROUP:
+        if not own:
+            return _unbound(user)
+        if request.verb in _MANY and not _selects(field_selector, "spec.nodeName", own):
+            return f"an agent may {request.verb} LocalDisks only with the field selector spec.nodeName={own}"
+    elif request.resource == "nodes" and not request.group:
+        if not own:
+            return _unbound(user)
+        if request.name != own and not _selects(field_selector, "metadata.name", own):
+            return f"an agent may {request.verb} only its own node {quoted(own)}"
+    return None
+
+
+def check_object(user: User, new: Object | None, old: Object | None) -> str | None:
+    """Why a LocalDisk is none of this agent's business; None when it is.
+
+    create: new. update and patch, of any subresource: both. get and delete: old, the object as it is stored.
+    """
+    own = user.node_name
+    if not own:
+        return _unbound(user)
+    for disk in (new, old):
+        if disk is not None:
+            node = (disk.get("spec") or {}).get("nodeName")
+            if node != own:
+                return f"the LocalDisk is of node {quoted(str(node or ''))}, the agent is bound to node {quoted(own)}"
+    return None
+
+
+def _unbound(user: User) -> str:
+    return f"the token of {quoted(user.name)} is not bound to a node"
+
+
+def _selects(selector: str, field: str, value: str) -> bool:
+    """Whether one of the terms, all of which must hold, is field=value."""
+    return any(term in (f"{field}={value}", f"{field}=={value}") for term in _terms(selector))
+
+
+def _terms(selector: str) -> Iterator[str]:
+    # Commas can be escaped: `metadata.name=x\\,spec.nodeName=a` is one term about the name, and no limit to node a.
+    start, position = 0, 0
+    while position < len(selector):
+        if selector[position] == "\\":
+            position += 1
+        elif selector[position] == ",":
+            yield selector[start:position]
+            start = position + 1
+        position += 1
+    yield selector[start:]
