@@ -35,6 +35,9 @@ class Strategy:
     generation_counts_annotations: bool = False
     """A change of metadata.annotations counts too (Deployment: a rollback is asked for there)."""
 
+    generation_counts_status: bool = False
+    """A change of the status counts too (custom kinds without a status subresource)."""
+
     allow_create_on_update: bool = False
     """PUT to a name that does not exist creates it (Lease, Event, and a few others)."""
 
@@ -51,6 +54,9 @@ class Strategy:
     def grace_seconds(self, obj: Object, asked: int | None) -> int:
         """How long an object that is being deleted stays for somebody to wind it up; 0 deletes at once."""
         return 0
+
+    def begin_deletion(self, obj: Object) -> None:
+        """The object is being deleted and will stay for a while: show it (a namespace turns Terminating)."""
 
     def default(self, obj: Object) -> None:
         """Fill in what was left out. Runs on create, update and patch."""
