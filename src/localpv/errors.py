@@ -22,7 +22,8 @@ LocalpvError                  has a message for people and, where there is one, 
 │   ├── Invalid               422  causes name the fields
 │   ├── TooManyRequests       429  retry later
 │   ├── InternalError         500
-│   └── Unavailable           503  retry later
+│   ├── Unavailable           503  retry later
+│   └── GatewayTimeout        504  the server has not got that far yet: retry
 └── ConnectionLost            no answer from the API server: retry
 """
 
@@ -77,6 +78,8 @@ class ApiError(LocalpvError):
     def __init__(self, message: str, *, details: dict[str, Any] | None = None, hint: str = "") -> None:
         super().__init__(message, hint=hint)
         self.details = details or {}
+        self.list_metadata: dict[str, Any] = {}
+        """metadata of the Status; an expired list carries a token to go on with in it."""
 
     @property
     def retry_after_seconds(self) -> int:
@@ -142,3 +145,7 @@ class InternalError(ApiError):
 
 class Unavailable(ApiError):
     code, reason = 503, "ServiceUnavailable"
+
+
+class GatewayTimeout(ApiError):
+    code, reason = 504, "Timeout"

@@ -21,7 +21,7 @@ def to_status(error: errors.ApiError) -> dict[str, Any]:
     status: dict[str, Any] = {
         "kind": "Status",
         "apiVersion": "v1",
-        "metadata": {},
+        "metadata": error.list_metadata,
         "status": "Failure",
         "message": error.message,
         "reason": error.reason,
@@ -106,5 +106,13 @@ def method_not_allowed(plural: str, group: str, verb: str) -> errors.MethodNotAl
     )
 
 
-def expired(message: str) -> errors.Gone:
-    return errors.Gone(message)
+def success(plural: str, group: str, name: str, uid: str = "") -> dict[str, Any]:
+    """What a DELETE answers when the object is gone."""
+    more = {"uid": uid} if uid else {}
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Success",
+        "details": _details(name, plural, group, **more),
+    }

@@ -109,6 +109,11 @@ class Store:
         """Call a function with (prefix, event) for every change that became visible; it must be quick."""
         self._listeners.append(listener)
 
+    def wake_watchers(self) -> None:
+        """Let everybody who waits for a change look up, without one."""
+        for table in self._tables.values():
+            table.wake()
+
     # -- writing ---------------------------------------------------------------------------------------------------
 
     def next_revision(self) -> int:

@@ -80,10 +80,14 @@ class Table:
                 self._superseded_bytes += len(event.before.value)
             if len(self.events) > HISTORY_EVENTS + 1000 or self._superseded_bytes > HISTORY_BYTES:
                 self._forget_oldest()
-            for waiter in self._waiting:
-                if not waiter.done():
-                    waiter.set_result(None)
-            self._waiting.clear()
+            if self._waiting:
+                self.wake()
+
+    def wake(self) -> None:
+        for waiter in self._waiting:
+            if not waiter.done():
+                waiter.set_result(None)
+        self._waiting.clear()
 
     def _forget_oldest(self) -> None:
         # A thousand at a time: cutting the front of a list costs as much as its length.

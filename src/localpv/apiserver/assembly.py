@@ -1,0 +1,165 @@
+"""Puts the kinds together: each resource with its rules and its schema."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from localpv.api.objects import Object
+from localpv.api.resources import BUILT_IN, REVIEWS, Resource
+from localpv.api.schema import structural
+from localpv.api.schema.catalogue import Catalogue
+from localpv.apiserver.auth.lookup import Objects
+from localpv.apiserver.kinds import (
+    admissionpolicy,
+    configmap,
+    csi,
+    custom,
+    customresourcedefinition,
+    daemonset,
+    deployment,
+    event,
+    job,
+    lease,
+    namespace,
+    node,
+    persistentvolume,
+    persistentvolumeclaim,
+    pod,
+    rbac,
+    replicaset,
+    secret,
+    service,
+    service_addresses,
+    serviceaccount,
+    statefulset,
+    storageclass,
+    volumeattachment,
+    workload_common,
+)
+from localpv.apiserver.kinds.base import Gates, Strategy
+from localpv.apiserver.openapi.documents import Documents
+from localpv.apiserver.registry import Kind, Kinds
+
+
+def kinds(*, gates: Gates, objects: Objects) -> tuple[Kinds, Catalogue]:
+    """All built-in kinds, and the catalogue their schemas come from."""
+    catalogue = Catalogue()
+    rules = _rules(gates, objects)
+    built_in = [
+        Kind(
+            resource=resource,
+            strategy=rules[resource.group, resource.kind]() if resource not in REVIEWS else Strategy(),
+            load_node=partial(catalogue.node, resource.schema),
+            to_stored=event.to_core if resource.group == "events.k8s.io" else None,
+            from_stored=event.from_core if resource.group == "events.k8s.io" else None,
+        )
+        for resource in (*BUILT_IN, *REVIEWS)
+    ]
+    return Kinds(built_in), catalogue
+
+
+def _rules(gates: Gates, objects: Objects) -> dict[tuple[str, str], Callable[[], Strategy]]:
+    storage, apps, access = "storage.k8s.io", "apps", "rbac.authorization.k8s.io"
+    admission = "admissionregistration.k8s.io"
+    return {
+        ("", "Namespace"): namespace.NamespaceStrategy,
+        ("", "Node"): node.NodeStrategy,
+        ("", "Pod"): pod.PodStrategy,
+        ("", "PersistentVolume"): partial(persistentvolume.PersistentVolumeStrategy, gates=gates),
+        ("", "PersistentVolumeClaim"): persistentvolumeclaim.PersistentVolumeClaimStrategy,
+        ("", "ConfigMap"): configmap.ConfigMapStrategy,
+        ("", "Secret"): secret.SecretStrategy,
+        ("", "ServiceAccount"): serviceaccount.ServiceAccountStrategy,
+        ("", "Event"): event.CoreEventStrategy,
+        ("", "Service"): partial(
+            service.ServiceStrategy,
+            allocate=lambda: service_addresses.free_address(_used_addresses(objects)),
+            allocate_port=lambda: service_addresses.free_port(_used_ports(objects)),
+        ),
+        ("events.k8s.io", "Event"): event.GroupEventStrategy,
+        (storage, "StorageClass"): storageclass.StorageClassStrategy,
+        (storage, "CSIDriver"): csi.CSIDriverStrategy,
+        (storage, "CSINode"): csi.CSINodeStrategy,
+        (storage, "CSIStorageCapacity"): csi.CSIStorageCapacityStrategy,
+        (storage, "VolumeAttachment"): volumeattachment.VolumeAttachmentStrategy,
+        (apps, "StatefulSet"): statefulset.StatefulSetStrategy,
+        (apps, "Deployment"): deployment.DeploymentStrategy,
+        (apps, "ReplicaSet"): replicaset.ReplicaSetStrategy,
+        (apps, "DaemonSet"): daemonset.DaemonSetStrategy,
+        ("batch", "Job"): job.JobStrategy,
+        ("coordination.k8s.io", "Lease"): lease.LeaseStrategy,
+        (access, "Role"): rbac.RoleStrategy,
+        (access, "RoleBinding"): rbac.RoleBindingStrategy,
+        (access, "ClusterRole"): rbac.ClusterRoleStrategy,
+        (access, "ClusterRoleBinding"): rbac.ClusterRoleBindingStrategy,
+        (admission, "ValidatingAdmissionPolicy"): admissionpolicy.ValidatingAdmissionPolicyStrategy,
+        (admission, "ValidatingAdmissionPolicyBinding"): admissionpolicy.ValidatingAdmissionPolicyBindingStrategy,
+        (
+            "apiextensions.k8s.io",
+            "CustomResourceDefinition",
+        ): customresourcedefinition.CustomResourceDefinitionStrategy,
+    }
+
+
+def _used_addresses(objects: Objects) -> set[str]:
+    return {address for entry in objects.list("services") for address in entry["spec"].get("clusterIPs") or ()}
+
+
+def _used_ports(objects: Objects) -> set[int]:
+    return {
+        port["nodePort"]
+        for entry in objects.list("services")
+        for port in entry["spec"].get("ports") or ()
+        if port.get("nodePort")
+    }
+
+
+def custom_kinds(definition: Object) -> list[Kind]:
+    """The kinds that an established CustomResourceDefinition adds."""
+    stored = customresourcedefinition.storage_version(definition)
+    found = []
+    for resource in customresourcedefinition.resources_of(definition):
+        version = customresourcedefinition.version_of(definition, resource.version)
+        assert version is not None
+        is_stored = resource.version == stored
+        node_of = partial(structural.to_node, (version.get("schema") or {}).get("openAPIV3Schema") or {})
+        found.append(
+            Kind(
+                resource=resource,
+                strategy=custom.CustomStrategy(resource, version),
+                load_node=node_of,
+                to_stored=None if is_stored else partial(_with_api_version, f"{resource.group}/{stored}"),
+                from_stored=partial(_with_api_version, resource.api_version),
+                definition=definition,
+                version_spec=version,
+                scale=_scale_paths(version),
+            )
+        )
+    return found
+
+
+def _with_api_version(api_version: str, obj: Object) -> Object:
+    obj["apiVersion"] = api_version
+    return obj
+
+
+def _scale_paths(version: Object) -> workload_common.ScalePaths:
+    scale = (version.get("subresources") or {}).get("scale") or {}
+    return workload_common.ScalePaths(
+        spec=scale.get("specReplicasPath", ""),
+        status=scale.get("statusReplicasPath", ""),
+        selector=scale.get("labelSelectorPath", ""),
+    )
+
+
+def documents(kinds: Kinds, catalogue: Catalogue) -> Documents:
+    """OpenAPI for what is served now."""
+
+    def schema_of(resource: Resource) -> Object | None:
+        kind = kinds.find(resource.group, resource.version, resource.plural)
+        if kind is None or kind.version_spec is None:
+            return None
+        return (kind.version_spec.get("schema") or {}).get("openAPIV3Schema")
+
+    return Documents(kinds.resources, catalogue, schema_of)

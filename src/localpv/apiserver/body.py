@@ -1,0 +1,121 @@
+"""Bodies of requests: from bytes to an object that fits the schema of its kind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from localpv.api import status
+from localpv.api.objects import Object
+from localpv.api.schema import walk
+from localpv.apiserver.call import Call
+from localpv.errors import BadRequest, UnsupportedMediaType
+
+MAX_BYTES = 3 << 20
+"""Largest body that is read; kube-apiserver has the same limit."""
+
+MAX_DEPTH = 500
+
+_decode_json = msgspec.json.Decoder().decode
+
+
+def media_type(header: str) -> str:
+    return header.partition(";")[0].strip().lower()
+
+
+def decode(raw: bytes, content_type: str) -> Any:
+    """JSON, or YAML where the client says so."""
+    kind = media_type(content_type) or "application/json"
+    if kind in ("application/json", "text/json") or kind.endswith("+json"):
+        return decode_json(raw)
+    if kind in ("application/yaml", "application/x-yaml", "text/yaml") or kind.endswith("+yaml"):
+        return decode_yaml(raw)
+    raise UnsupportedMediaType(
+        f"the body of the request was in an unknown format - accepted media types include: "
+        f"application/json, application/yaml; not {kind}"
+    )
+
+
+def decode_json(raw: bytes) -> Any:
+    try:
+        return _decode_json(raw)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError, ValueError) as error:
+        raise BadRequest(f"the body of the request is not valid JSON: {error}") from None
+
+
+def decode_yaml(raw: bytes) -> Any:
+    stripped = raw.lstrip()
+    if stripped[:1] == b"{":  # kubectl sends JSON under the YAML media type when it applies
+        try:
+            return _decode_json(raw)
+        except msgspec.DecodeError:
+            pass
+    import yaml
+
+    try:
+        value = yaml.load(raw, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        # Through JSON once more: YAML knows dates, binaries and keys that are no strings.
+        return _decode_json(msgspec.json.encode(value))
+    except (yaml.YAMLError, TypeError, ValueError, RecursionError) as error:
+        raise BadRequest(f"the body of the request is not valid YAML: {error}") from None
+
+
+def as_object(value: Any, call: Call) -> Object:
+    """Check that this is an object of the kind that was addressed, and say so in it."""
+    resource = call.kind.resource
+    if not isinstance(value, dict):
+        raise BadRequest(f"the body of the request must be a JSON object, a {resource.kind}")
+    api_version, kind = value.get("apiVersion"), value.get("kind")
+    if not isinstance(api_version, str | None) or not isinstance(kind, str | None):
+        raise BadRequest("apiVersion and kind of the object must be strings")
+    if resource.custom and not (api_version and kind):
+        missing = "kind" if not kind else "apiVersion"
+        raise BadRequest(f"the object in the body has no {missing}")
+    if kind and kind != resource.kind:
+        raise BadRequest(
+            f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
+            f'the object in the body is of kind "{kind}"'
+        )
+    if api_version and api_version != resource.api_version:
+        raise BadRequest(
+            f"the API version in the data ({api_version}) does not match the expected API version "
+            f"({resource.api_version})"
+        )
+    value["apiVersion"] = resource.api_version
+    value["kind"] = resource.kind
+    return value
+
+
+def take_in(obj: Object, call: Call, raw: bytes | None = None) -> Object:
+    """Prune and type-check an object that a client sent; unknown fields are told as the call asks for it."""
+    kind = call.kind
+    errors = kind.strategy.raw_errors(obj)
+    if errors:
+        raise status.invalid(kind.resource.kind, kind.resource.group, _name(obj), errors)
+    taken = walk.take_in(obj, kind.node)
+    if taken.type_errors:
+        if kind.resource.custom:
+            raise status.invalid(kind.resource.kind, kind.resource.group, _name(obj), taken.type_errors)
+        detail = "; ".join(str(error) for error in taken.type_errors)
+        raise BadRequest(
+            f'{kind.resource.kind} in version "{kind.resource.version}" cannot be handled as a '
+            f"{kind.resource.kind}: {detail}"
+        )
+    if call.field_validation != "Ignore":
+        findings = [f'unknown field "{path}"' for path in taken.unknown]
+        if raw is not None:
+            findings += [f'duplicate field "{path}"' for path in walk.duplicate_fields(raw)]
+        if findings and call.field_validation == "Strict":
+            raise BadRequest(
+                f'{kind.resource.kind} in version "{kind.resource.version}" cannot be handled as a '
+                f"{kind.resource.kind}: strict decoding error: {', '.join(findings)}"
+            )
+        call.warnings.extend(findings)
+    return obj
+
+
+def _name(obj: Object) -> str:
+    metadata = obj.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else ""
+    return name if isinstance(name, str) else ""

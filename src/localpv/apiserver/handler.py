@@ -1,0 +1,381 @@
+"""From an HTTP request to the verb that answers it, and back."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from localpv.api import status
+from localpv.api.managed import managers
+from localpv.api.objects import Object
+from localpv.apiserver import addresses, body, discovery, negotiation, presentation
+from localpv.apiserver.access import Access
+from localpv.apiserver.addresses import Address
+from localpv.apiserver.auth import reviews, token_request
+from localpv.apiserver.auth.attributes import Attributes
+from localpv.apiserver.auth.identity import User
+from localpv.apiserver.call import Call, Reply, check_write_options
+from localpv.apiserver.negotiation import Form
+from localpv.apiserver.openapi.documents import Documents
+from localpv.apiserver.registry import Kind, Kinds
+from localpv.apiserver.revisions import Revisions
+from localpv.apiserver.verbs import create as creating
+from localpv.apiserver.verbs import delete as deleting
+from localpv.apiserver.verbs import get as getting
+from localpv.apiserver.verbs import list as listing
+from localpv.apiserver.verbs import patch as patching
+from localpv.apiserver.verbs import subresources
+from localpv.apiserver.verbs import update as updating
+from localpv.apiserver.verbs import watch as watching
+from localpv.apiserver.writing import Writer, decode, encode
+from localpv.errors import (
+    ApiError,
+    BadRequest,
+    InternalError,
+    LocalpvError,
+    NotFound,
+    StoreError,
+    TooLarge,
+    Unavailable,
+)
+from localpv.store.store import Store
+
+log = logging.getLogger(__name__)
+
+_UNKNOWN = "the server could not find the requested resource"
+_COMMON_HEADERS = {"Cache-Control": "no-cache, private"}
+_HEALTH = frozenset({"/livez", "/readyz", "/healthz"})
+
+
+class Handler:
+    """Answers every request; whatever happens, the answer is an object or a Status."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        kinds: Kinds,
+        writer: Writer,
+        access: Access,
+        documents: Documents,
+        is_ready: Callable[[], bool],
+    ) -> None:
+        self._store = store
+        self._kinds = kinds
+        self._writer = writer
+        self._access = access
+        self._documents = documents
+        self._is_ready = is_ready
+        self._revisions = Revisions(store)
+        self._closing = asyncio.Event()
+
+    def close(self) -> None:
+        """The server stops: watches end now, everything else may finish."""
+        self._closing.set()
+        self._store.wake_watchers()
+
+    async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
+        try:
+            return await self._answer(request)
+        except ApiError as error:
+            return _failure(error)
+        except StoreError as error:
+            log.error("a write failed error=%s", error)
+            return _failure(Unavailable(f"{error.message}; {error.hint}" if error.hint else error.message))
+        except LocalpvError as error:
+            return _failure(InternalError(error.message))
+        except (asyncio.CancelledError, ConnectionResetError):
+            raise
+        except Exception:
+            log.exception("request failed method=%s path=%s", request.method, request.raw_path)
+            return _failure(InternalError("the server met an error of its own; its log has more"))
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        path, _, text = request.raw_path.partition("?")
+        user = self._access.user(request, path)
+        address = addresses.parse(path)
+        if address is None:
+            return await self._plain_path(request, path, user)
+        kind = self._kinds.find(address.group, address.version, address.plural)
+        try:
+            query = addresses.parse_query(text)
+        except ValueError:
+            raise BadRequest("the query of the request has too many options") from None
+        verb = _verb(request.method, address, query)
+        attributes = Attributes(
+            verb=verb,
+            group=address.group,
+            resource=address.plural,
+            subresource=address.subresource,
+            namespace=address.namespace if address.plural != "namespaces" else address.name,
+            name=address.name,
+            path=path,
+        )
+        self._access.require(user, attributes, query.get("fieldSelector", ""))
+        if kind is None or address.rest or (address.namespace and not kind.resource.namespaced):
+            raise NotFound(_UNKNOWN)
+        return await self._resource(request, kind, address, verb, user, query)
+
+    # -- resources -------------------------------------------------------------------------------------------------
+
+    async def _resource(
+        self,
+        request: web.BaseRequest,
+        kind: Kind,
+        address: Address,
+        verb: str,
+        user: User,
+        query: Mapping[str, str],
+    ) -> web.StreamResponse:
+        resource = kind.resource
+        if address.subresource and address.subresource not in resource.subresources:
+            raise NotFound(_UNKNOWN)
+        if not address.subresource and verb not in resource.verbs:
+            raise status.method_not_allowed(resource.plural, resource.group, verb)
+        if resource.namespaced and not address.namespace and (address.name or verb not in ("list", "watch")):
+            if verb == "create":
+                raise BadRequest("an empty namespace may not be set during creation")
+            raise status.method_not_allowed(resource.plural, resource.group, verb)
+        call = Call(
+            kind=kind,
+            user=user,
+            namespace=address.namespace,
+            name=address.name,
+            subresource=address.subresource,
+            query=query,
+        )
+        form = negotiation.form(request.headers.get("Accept", ""))
+        if verb == "get":
+            return self._respond(call, await self._get(call), form)
+        if verb == "list":
+            page = await listing.select(call, store=self._store, revisions=self._revisions)
+            return await self._stream(request, listing.body(page, call, form), form)
+        if verb == "watch":
+            return await self._watch(request, call, form)
+        raw = await _read(request)
+        call.manager = managers.name_of(query.get("fieldManager", ""), request.headers.get("User-Agent", ""))
+        if verb in ("delete", "deletecollection"):
+            return self._respond(call, await self._delete(call, verb, raw, request.content_type), form)
+        call.dry_run, call.field_validation = check_write_options(query)
+        media_type = body.media_type(request.headers.get("Content-Type", ""))
+        reply = await self._write(call, verb, raw, media_type)
+        return self._respond(call, reply, form)
+
+    async def _get(self, call: Call) -> Reply:
+        reply = await getting.get(call, store=self._store, revisions=self._revisions)
+        self._access.require_read(call, reply)
+        if call.subresource == "scale":
+            return subresources.read_scale(call, reply)
+        if call.subresource not in ("", "status"):
+            raise status.method_not_allowed(call.kind.resource.plural, call.kind.resource.group, "get")
+        return reply
+
+    async def _write(self, call: Call, verb: str, raw: bytes, media_type: str) -> Reply:
+        writer = self._writer
+        match verb, call.subresource:
+            case "create", "":
+                if call.name:
+                    raise status.method_not_allowed(call.kind.resource.plural, call.kind.resource.group, "create")
+                value = body.decode(raw, media_type)
+                if call.kind.resource in self._access.reviews:
+                    return self._review(call, value)
+                return await creating.create(call, value, raw, writer=writer)
+            case "create", "binding":
+                return await subresources.bind(call, body.decode(raw, media_type), writer=writer)
+            case "create", "eviction":
+                return await subresources.evict(call, body.decode(raw, media_type), writer=writer)
+            case "create", "token":
+                return self._token(call, body.decode(raw, media_type))
+            case "update", "" | "status":
+                return await updating.update(call, body.decode(raw, media_type), raw, writer=writer)
+            case "update", "scale":
+                return await subresources.update_scale(call, body.decode(raw, media_type), writer=writer)
+            case "update", "finalize":
+                return await subresources.finalize(call, body.decode(raw, media_type), writer=writer)
+            case "patch", "" | "status":
+                return await patching.patch(call, raw, media_type, writer=writer)
+            case "patch", "scale":
+                return await subresources.patch_scale(call, raw, media_type, writer=writer)
+        raise status.method_not_allowed(call.kind.resource.plural, call.kind.resource.group, verb)
+
+    async def _delete(self, call: Call, verb: str, raw: bytes, media_type: str) -> Reply:
+        if call.subresource:
+            raise status.method_not_allowed(call.kind.resource.plural, call.kind.resource.group, "delete")
+        value = body.decode(raw, "" if media_type == "application/octet-stream" else media_type) if raw else None
+        wish, call.dry_run = deleting.options(value, call.query)
+        if verb == "delete":
+            return await deleting.delete(call, wish, writer=self._writer)
+        return await deleting.delete_collection(
+            call, wish, writer=self._writer, store=self._store, revisions=self._revisions
+        )
+
+    def _review(self, call: Call, value: Any) -> Reply:
+        obj = body.take_in(body.as_object(value, call), call)
+        access = self._access
+        answer = reviews.answer(
+            call.kind.resource,
+            obj,
+            call.user,
+            access.authorizer,
+            access.tokens,
+            store=access.objects,
+            now=time.time(),
+            namespace=call.namespace,
+        )
+        return Reply(encode(answer), 201, answer)
+
+    def _token(self, call: Call, value: Any) -> Reply:
+        if not isinstance(value, dict):
+            raise BadRequest("the body of the request must be a TokenRequest")
+        access = self._access
+        answer = token_request.token_request(
+            value,
+            access.objects.get("serviceaccounts", call.namespace, call.name),
+            namespace=call.namespace,
+            name=call.name,
+            tokens=access.tokens,
+            objects=access.objects,
+            now=time.time(),
+        )
+        return Reply(encode(answer), 201, answer)
+
+    # -- answers ---------------------------------------------------------------------------------------------------
+
+    def _respond(self, call: Call, reply: Reply, form: Form) -> web.Response:
+        value = reply.value
+        if form.as_kind and call.subresource in ("", "status"):
+            obj = reply.obj or decode(value)
+            if obj.get("kind") == call.kind.resource.kind:
+                include = call.query.get("includeObject", "")
+                value = encode(presentation.one(call.kind, obj, form, include=include))
+        response = web.Response(
+            body=_yaml(value) if form.yaml else value,
+            status=reply.status,
+            content_type=form.content_type,
+            headers=_COMMON_HEADERS,
+        )
+        for warning in call.warnings:
+            text = " ".join(warning.split()).replace("\\", "\\\\").replace('"', '\\"')
+            response.headers.add("Warning", f'299 - "{text}"')
+        return response
+
+    async def _stream(self, request: web.BaseRequest, pieces: AsyncIterator[bytes], form: Form) -> web.StreamResponse:
+        """Send what comes in one answer if it is one piece, else piece by piece as the client takes them."""
+        first = await anext(pieces)
+        second = await anext(pieces, None)
+        if second is None or form.yaml:
+            rest = b"" if second is None else second + b"".join([piece async for piece in pieces])
+            whole = first + rest
+            return web.Response(
+                body=_yaml(whole) if form.yaml else whole, content_type=form.content_type, headers=_COMMON_HEADERS
+            )
+        response = web.StreamResponse(headers={"Content-Type": form.content_type, **_COMMON_HEADERS})
+        await response.prepare(request)
+        await response.write(first)
+        await response.write(second)
+        async for piece in pieces:
+            await response.write(piece)
+        await response.write_eof()
+        return response
+
+    async def _watch(self, request: web.BaseRequest, call: Call, form: Form) -> web.StreamResponse:
+        if call.name:
+            call.query = {**call.query, "fieldSelector": f"metadata.name={call.name}"}
+        watch = watching.Watch(call, form, store=self._store, revisions=self._revisions)
+        await watch.wait_for_start()
+        response = web.StreamResponse(headers={"Content-Type": form.content_type, **_COMMON_HEADERS})
+        response.enable_chunked_encoding()
+        await response.prepare(request)
+        try:
+            async for piece in watch.pieces(self._closing):
+                await response.write(piece)
+            await response.write_eof()
+        except ConnectionError:
+            pass  # the client has gone: that is how watches usually end
+        return response
+
+    # -- everything that is no resource ----------------------------------------------------------------------------
+
+    async def _plain_path(self, request: web.BaseRequest, path: str, user: User) -> web.StreamResponse:
+        method = request.method
+        if path in _HEALTH or path.startswith(("/livez/", "/readyz/", "/healthz/")):
+            ready = self._is_ready() or path.startswith("/livez")
+            return web.Response(text="ok" if ready else "not ready yet", status=200 if ready else 503)
+        self._access.require_path(user, method.lower(), path)
+        if method not in ("GET", "HEAD"):
+            raise NotFound(_UNKNOWN)
+        accept, etag = request.headers.get("Accept", ""), request.headers.get("If-None-Match", "")
+        answer: discovery.Answer | None
+        if path.startswith("/openapi/"):
+            # Documents are built in a thread: tens of milliseconds in which others would wait.
+            answer = await asyncio.to_thread(
+                self._documents.respond,
+                path,
+                accept=accept,
+                if_none_match=etag,
+                accept_encoding=request.headers.get("Accept-Encoding", ""),
+                hash=addresses.parse_query(request.raw_path.partition("?")[2]).get("hash", ""),
+            )
+        else:
+            answer = discovery.respond(path, accept, self._kinds.resources(), if_none_match=etag, address=request.host)
+        if answer is None:
+            raise NotFound(_UNKNOWN)
+        return web.Response(
+            body=answer.body, status=answer.status, headers={**answer.headers, "Content-Type": answer.content_type}
+        )
+
+
+def _verb(method: str, address: Address, query: Mapping[str, str]) -> str:
+    match method:
+        case "GET" | "HEAD":
+            watch = query.get("watch")
+            if watch is not None and watch not in ("0", "false", "False", "FALSE", "f", "F"):
+                return "watch"
+            return "get" if address.name else "list"
+        case "POST":
+            return "create"
+        case "PUT":
+            return "update"
+        case "PATCH":
+            return "patch"
+        case "DELETE":
+            return "delete" if address.name else "deletecollection"
+    return method.lower()
+
+
+async def _read(request: web.BaseRequest) -> bytes:
+    if request.content_length is not None and request.content_length > body.MAX_BYTES:
+        raise TooLarge(f"the body of the request is larger than the limit of {body.MAX_BYTES} bytes")
+    pieces, size = [], 0
+    async for piece in request.content.iter_any():
+        pieces.append(piece)
+        size += len(piece)
+        if size > body.MAX_BYTES:
+            raise TooLarge(f"the body of the request is larger than the limit of {body.MAX_BYTES} bytes")
+    return b"".join(pieces)
+
+
+def _failure(error: ApiError) -> web.Response:
+    response = web.Response(
+        body=encode(status.to_status(error)),
+        status=error.code,
+        content_type=negotiation.JSON,
+        headers=_COMMON_HEADERS,
+    )
+    if error.retry_after_seconds:
+        response.headers["Retry-After"] = str(error.retry_after_seconds)
+    return response
+
+
+def _yaml(value: bytes) -> bytes:
+    import yaml
+
+    obj: Object = msgspec.json.decode(value)
+    text: str = yaml.safe_dump(obj, sort_keys=False)
+    return text.encode()

@@ -1,0 +1,115 @@
+"""DELETE of one object, and of a whole selection."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from localpv.api import status
+from localpv.api.objects import Object
+from localpv.apiserver.call import Call, Reply
+from localpv.apiserver.revisions import Revisions
+from localpv.apiserver.verbs import list as listing
+from localpv.apiserver.writing import Deletion, Writer, decode, encode
+from localpv.errors import BadRequest, Invalid, NotFound
+from localpv.store.store import Store
+
+PROPAGATION = ("Background", "Foreground", "Orphan")
+
+
+def options(value: Any, query: Mapping[str, str]) -> tuple[Deletion, bool]:
+    """(what is asked, dry run), from a DeleteOptions body or, without one, from the query."""
+    if value is None:
+        value = {name: query[name] for name in ("propagationPolicy", "dryRun") if query.get(name)}
+        for name in ("gracePeriodSeconds",):
+            if query.get(name):
+                value[name] = _whole_number(name, query[name])
+        if "orphanDependents" in query:
+            value["orphanDependents"] = query["orphanDependents"] in ("", "true", "1")
+        if "dryRun" in value:
+            value["dryRun"] = [value["dryRun"]]
+    if not isinstance(value, dict):
+        raise BadRequest("the body of a DELETE must be a DeleteOptions object")
+    if value.get("kind", "DeleteOptions") != "DeleteOptions":
+        raise BadRequest(f"the body of a DELETE must be a DeleteOptions object, not a {value['kind']}")
+    grace = value.get("gracePeriodSeconds")
+    if grace is not None:
+        grace = _whole_number("gracePeriodSeconds", grace)
+        if grace < 0:
+            raise Invalid("gracePeriodSeconds must not be negative")
+    propagation = value.get("propagationPolicy") or ""
+    orphan = value.get("orphanDependents")
+    if propagation and orphan is not None:
+        raise Invalid("orphanDependents and propagationPolicy cannot be set at the same time")
+    if propagation and propagation not in PROPAGATION:
+        raise Invalid(f'propagationPolicy takes one of {", ".join(PROPAGATION)}, not "{propagation}"')
+    if orphan is not None:
+        propagation = "Orphan" if orphan else "Background"
+    dry_run = value.get("dryRun") or []
+    if dry_run not in ([], ["All"]):
+        raise Invalid('dryRun takes "All" only')
+    preconditions = value.get("preconditions") or {}
+    if not isinstance(preconditions, dict):
+        raise BadRequest("preconditions must be an object")
+    wish = Deletion(
+        grace_seconds=grace,
+        propagation=propagation,
+        uid=str(preconditions.get("uid") or ""),
+        resource_version=str(preconditions.get("resourceVersion") or ""),
+    )
+    return wish, bool(dry_run)
+
+
+def _whole_number(name: str, value: Any) -> int:
+    try:
+        if isinstance(value, bool):
+            raise ValueError
+        return int(value)
+    except (TypeError, ValueError):
+        raise BadRequest(f"{name} must be a whole number") from None
+
+
+async def delete(call: Call, wish: Deletion, *, writer: Writer) -> Reply:
+    """Delete one object, or start to. The answer is the object if it stays for a while, else mostly a Status."""
+    reply, gone = await writer.delete(call, wish)
+    assert reply.obj is not None
+    if gone and not call.kind.strategy.returns_deleted:
+        resource = call.kind.resource
+        return Reply(encode(status.success(resource.plural, resource.group, call.name, reply.obj["metadata"]["uid"])))
+    return reply
+
+
+async def delete_collection(call: Call, wish: Deletion, *, writer: Writer, store: Store, revisions: Revisions) -> Reply:
+    """Delete everything that a selection finds; the answer is the list of it."""
+    page = await listing.select(call, store=store, revisions=revisions)
+    kind = call.kind
+    gone: list[Object] = []
+
+    async def one(obj: Object) -> None:
+        metadata = obj["metadata"]
+        single = Call(
+            kind=kind,
+            user=call.user,
+            namespace=metadata.get("namespace", ""),
+            name=metadata["name"],
+            dry_run=call.dry_run,
+        )
+        try:
+            await writer.delete(single, wish)
+        except NotFound:
+            return  # somebody else was quicker, and the end is the same
+        gone.append(obj)
+
+    objects = [decode(row.value) for row in page.rows]
+    if kind.from_stored is not None:
+        objects = [kind.from_stored(obj) for obj in objects]
+    for start in range(0, len(objects), 500):
+        await asyncio.gather(*(one(obj) for obj in objects[start : start + 500]))
+    answer = {
+        "kind": kind.resource.list_kind,
+        "apiVersion": kind.resource.api_version,
+        "metadata": {"resourceVersion": page.metadata["resourceVersion"]},
+        "items": gone,
+    }
+    return Reply(encode(answer))

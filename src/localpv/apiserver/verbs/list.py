@@ -1,0 +1,176 @@
+"""GET of a collection: selectors, pages, and lists as they were at a revision."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+
+import msgspec
+
+from localpv.api.objects import Object
+from localpv.apiserver import presentation
+from localpv.apiserver.call import Call
+from localpv.apiserver.negotiation import Form
+from localpv.apiserver.registry import Kind
+from localpv.apiserver.revisions import Revisions
+from localpv.apiserver.selection import Selection
+from localpv.apiserver.writing import decode, encode
+from localpv.errors import BadRequest, Gone, Invalid
+from localpv.store.store import Store
+from localpv.store.table import Row, Table
+
+CHUNK = 256 << 10
+"""Bytes written before other requests get their turn."""
+
+BREATH = 500
+"""Objects looked at before other requests get their turn."""
+
+
+class Continue(msgspec.Struct, kw_only=True):
+    """Where the next page starts. Opaque to clients; the names are those of Kubernetes."""
+
+    v: str = "meta.k8s.io/v1"
+    rv: int
+    start: str
+
+
+@dataclass(slots=True)
+class Page:
+    """Rows that were selected, and what the list's metadata says of them."""
+
+    rows: list[Row]
+    metadata: Object
+
+
+async def select(call: Call, *, store: Store, revisions: Revisions) -> Page:
+    """The rows of one page."""
+    kind, selection = call.kind, Selection(call)
+    limit = call.number("limit") or 0
+    if limit < 0:
+        raise BadRequest("the option limit must not be negative")
+    table = store.table(kind.resource.storage_prefix)
+    revision, after, exact = await _where(call, store=store, revisions=revisions)
+    if exact and revision < max(store.compacted, table.forgotten) and revision < store.revision:
+        raise _expired(kind, after, store.revision)
+    table = table.at(revision) if exact else table
+    scope = kind.scope(call.namespace)
+
+    rows: list[Row] = []
+    last, more = "", False
+    scanned = 0
+    for key, row in _candidates(kind, selection, table, scope, after, call.namespace):
+        scanned += 1
+        if scanned % BREATH == 0 and not selection.everything:
+            await asyncio.sleep(0)
+        if not selection.everything:
+            if not selection.may_match(row.value):
+                continue
+            if not selection.matches(_in_version(kind, row)):
+                continue
+        if limit and len(rows) == limit:
+            more = True
+            break
+        rows.append(row)
+        last = key
+    metadata: Object = {"resourceVersion": str(revision)}
+    if more:
+        metadata["continue"] = _token(Continue(rv=revision, start=last))
+        if selection.everything:
+            metadata["remainingItemCount"] = sum(1 for _ in table.scan(scope, last))
+    return Page(rows, metadata)
+
+
+def _candidates(
+    kind: Kind, selection: Selection, table: Table, scope: str, after: str, namespace: str
+) -> Iterator[tuple[str, Row]]:
+    if selection.name and (namespace or not kind.resource.namespaced):
+        key = kind.key(namespace, selection.name)
+        row = table.rows.get(key)
+        return iter(()) if row is None or (after and key <= after) else iter([(key, row)])
+    # A copy of what is there now: others may write while this list lets them have their turn.
+    return iter(list(table.scan(scope, after)))
+
+
+async def _where(call: Call, *, store: Store, revisions: Revisions) -> tuple[int, str, bool]:
+    """(revision, key to continue behind, whether the list must be as of exactly that revision)."""
+    query = call.query
+    wanted = revisions.parse(query.get("resourceVersion", ""))
+    match = query.get("resourceVersionMatch", "")
+    token = query.get("continue", "")
+    if match and match not in ("Exact", "NotOlderThan"):
+        raise Invalid(f'resourceVersionMatch takes Exact or NotOlderThan, not "{match}"')
+    if match and (wanted is None or token):
+        raise Invalid("resourceVersionMatch goes with resourceVersion, and not with continue")
+    if match == "Exact" and wanted == 0:
+        raise Invalid('resourceVersionMatch Exact does not go with resourceVersion "0"')
+    if token:
+        if wanted:
+            raise BadRequest("specifying resource version is not allowed when using continue")
+        position = _parse(token)
+        if position.rv < 0:  # continue from here on with what there is now
+            return store.revision, position.start, False
+        return position.rv, position.start, True
+    await revisions.reach(wanted)
+    if match == "Exact" and wanted is not None:
+        return wanted, "", True
+    return store.revision, "", False
+
+
+def _parse(token: str) -> Continue:
+    try:
+        raw = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+        return msgspec.json.decode(raw, type=Continue)
+    except (binascii.Error, ValueError, msgspec.DecodeError):
+        raise BadRequest("continue key is not valid: use the token of the page before, unchanged") from None
+
+
+def _token(position: Continue) -> str:
+    return base64.urlsafe_b64encode(msgspec.json.encode(position)).decode().rstrip("=")
+
+
+def _expired(kind: Kind, after: str, revision: int) -> Gone:
+    message = (
+        "The provided continue parameter is too old to display a consistent list result."
+        if after
+        else ("The resourceVersion for the provided list is too old.")
+    )
+    error = Gone(message)
+    if after:
+        # The client may go on with this token, knowing that the pages no longer show one moment.
+        error.list_metadata["continue"] = _token(Continue(rv=-1, start=after))
+    return error
+
+
+def _in_version(kind: Kind, row: Row) -> Object:
+    obj = decode(row.value)
+    return obj if kind.from_stored is None else kind.from_stored(obj)
+
+
+async def body(page: Page, call: Call, form: Form) -> AsyncIterator[bytes]:
+    """The list as JSON text, in pieces, so that a long one neither stalls others nor exists as a whole."""
+    kind = call.kind
+    if form.as_kind:
+        objects = []
+        for index, row in enumerate(page.rows):
+            if index % BREATH == BREATH - 1:
+                await asyncio.sleep(0)
+            objects.append(_in_version(kind, row))
+        include = call.query.get("includeObject", "")
+        yield encode(presentation.many(kind, objects, form, include=include, metadata=page.metadata))
+        return
+    resource = kind.resource
+    head = {"kind": resource.list_kind, "apiVersion": resource.api_version, "metadata": page.metadata}
+    piece = bytearray(encode(head)[:-1] + b',"items":[')
+    separator = b""
+    for row in page.rows:
+        piece += separator
+        piece += row.value if kind.from_stored is None else encode(_in_version(kind, row))
+        separator = b","
+        if len(piece) >= CHUNK:
+            yield bytes(piece)
+            piece.clear()
+    piece += b"]}\n"
+    yield bytes(piece)

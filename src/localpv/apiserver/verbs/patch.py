@@ -1,0 +1,103 @@
+"""PATCH: JSON patch, merge patch, strategic merge patch, and server-side apply."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from localpv.api import status
+from localpv.api.managed import apply as server_side
+from localpv.api.managed import managers
+from localpv.api.objects import Object, now
+from localpv.api.patch import json_patch, merge_patch, strategic
+from localpv.apiserver import body
+from localpv.apiserver.call import Call, Reply
+from localpv.apiserver.writing import Transform, Writer
+from localpv.errors import BadRequest, UnsupportedMediaType
+
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+APPLY = "application/apply-patch+yaml"
+
+
+def supported(call: Call) -> tuple[str, ...]:
+    """Custom kinds have no strategic merge: their lists do not say how they merge."""
+    if call.kind.resource.custom:
+        return JSON_PATCH, MERGE_PATCH, APPLY
+    return JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY
+
+
+async def patch(call: Call, raw: bytes, media_type: str, *, writer: Writer) -> Reply:
+    """Change an object by a patch of one of four types."""
+    if media_type not in supported(call):
+        raise UnsupportedMediaType(
+            f"the body of the request was in an unknown format - accepted media types include: "
+            f"{', '.join(supported(call))}"
+        )
+    problems = managers.validate_patch(
+        call.query.get("fieldManager", ""),
+        force=call.flag("force") if "force" in call.query else None,
+        is_apply=media_type == APPLY,
+    )
+    if problems:
+        raise status.invalid("PatchOptions", "meta.k8s.io", "", problems)
+    if media_type == APPLY:
+        return await _apply(call, raw, writer=writer)
+    change = changer(call, raw, media_type)
+
+    def transform(obj: Object) -> Object:
+        return body.take_in(body.as_object(change(obj), call), call)
+
+    return await writer.update(call, transform)
+
+
+def changer(call: Call, raw: bytes, media_type: str) -> Transform:
+    """The patch as a function from object to object; not for apply."""
+    value = body.decode_json(raw)
+    if media_type == JSON_PATCH:
+        if not isinstance(value, list):
+            raise BadRequest("a JSON patch is a list of operations")
+        return lambda obj: json_patch.apply(obj, value)
+    if not isinstance(value, dict):
+        raise BadRequest("the patch must be a JSON object")
+    if media_type == MERGE_PATCH:
+        return lambda obj: _as_dict(merge_patch.apply(obj, value))
+    return lambda obj: strategic.strategic_merge(obj, value, call.kind.node)
+
+
+def _as_dict(value: Any) -> Object:
+    if not isinstance(value, dict):
+        raise BadRequest("the patch leaves no object")
+    return value
+
+
+async def _apply(call: Call, raw: bytes, *, writer: Writer) -> Reply:
+    force = call.flag("force")
+    value = body.decode_yaml(raw)
+    if isinstance(value, dict) and not (value.get("apiVersion") and value.get("kind")):
+        raise BadRequest("an applied object must say its apiVersion and kind")
+    obj = body.take_in(body.as_object(value, call), call, raw if raw.lstrip()[:1] == b"{" else None)
+    metadata = obj.setdefault("metadata", {})
+    if metadata.get("name", call.name) != call.name:
+        raise BadRequest(
+            f"the name of the object ({metadata['name']}) does not match the name on the URL ({call.name})"
+        )
+    metadata["name"] = call.name
+
+    def merged(live: Object | None) -> Object:
+        return server_side.apply(
+            live,
+            obj,
+            call.kind.node,
+            manager=call.manager,
+            force=force,
+            time=now(),
+            api_version=call.kind.resource.api_version,
+            subresource=call.subresource,
+        )
+
+    async def create_it() -> Reply:
+        return await writer.create(call, merged(None), applying=True)
+
+    missing = create_it if not call.subresource else None
+    return await writer.update(call, merged, missing=missing, applying=True)

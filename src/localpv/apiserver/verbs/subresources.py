@@ -1,0 +1,133 @@
+"""Subresources other than status: scale, binding, eviction, finalize."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from localpv.api import status
+from localpv.api.objects import Object, now
+from localpv.api.patch import json_patch, merge_patch
+from localpv.apiserver import body
+from localpv.apiserver.call import Call, Reply
+from localpv.apiserver.kinds import workload_common
+from localpv.apiserver.verbs import delete as deleting
+from localpv.apiserver.verbs.patch import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
+from localpv.apiserver.writing import Writer, decode, encode
+from localpv.errors import BadRequest, UnsupportedMediaType
+
+
+def read_scale(call: Call, parent: Reply) -> Reply:
+    """The Scale of a workload."""
+    scale = workload_common.to_scale(parent.obj or decode(parent.value), call.kind.scale)
+    return Reply(encode(scale), parent.status, scale)
+
+
+async def update_scale(call: Call, value: Any, *, writer: Writer) -> Reply:
+    """PUT of a Scale: changes the number of replicas in the workload."""
+    if not isinstance(value, dict) or value.get("kind", "Scale") != "Scale":
+        raise BadRequest("the body of the request must be a Scale")
+    return await _change_scale(call, lambda _: value, writer=writer)
+
+
+async def patch_scale(call: Call, raw: bytes, media_type: str, *, writer: Writer) -> Reply:
+    value = body.decode_json(raw)
+    if media_type == JSON_PATCH:
+        return await _change_scale(call, lambda scale: json_patch.apply(scale, value), writer=writer)
+    if media_type in (MERGE_PATCH, STRATEGIC_PATCH):
+        return await _change_scale(call, lambda scale: merge_patch.apply(scale, value), writer=writer)
+    raise UnsupportedMediaType(f"a Scale takes {JSON_PATCH} and {MERGE_PATCH}, not {media_type}")
+
+
+async def _change_scale(call: Call, change: Any, *, writer: Writer) -> Reply:
+    def transform(obj: Object) -> Object:
+        scale = change(workload_common.to_scale(obj, call.kind.scale))
+        if not isinstance(scale, dict):
+            raise BadRequest("the patch leaves no Scale")
+        metadata = scale.get("metadata")
+        version = metadata.get("resourceVersion") if isinstance(metadata, dict) else None
+        if version and version != obj["metadata"]["resourceVersion"]:
+            resource = call.kind.resource
+            raise status.modified(resource.plural, resource.group, call.name)
+        workload_common.apply_scale(obj, scale, call.kind.scale)
+        return obj
+
+    reply = await writer.update(call, transform)
+    return read_scale(call, reply)
+
+
+async def bind(call: Call, value: Any, *, writer: Writer) -> Reply:
+    """POST to pods/binding: the scheduler's word on where a pod runs."""
+    if not isinstance(value, dict) or value.get("kind", "Binding") not in ("Binding", "Pod"):
+        raise BadRequest("the body of the request must be a Binding")
+    target = value.get("target") or {}
+    if not isinstance(target, dict) or not isinstance(target.get("name"), str) or not target["name"]:
+        raise BadRequest("target.name of the binding is required: the node that the pod goes to")
+    if target.get("kind", "Node") not in ("", "Node"):
+        raise BadRequest(f'target.kind of the binding must be Node, not "{target["kind"]}"')
+    wanted = value.get("metadata") or {}
+
+    def transform(pod: Object) -> Object:
+        resource, metadata, spec = call.kind.resource, pod["metadata"], pod["spec"]
+        if wanted.get("uid") and wanted["uid"] != metadata["uid"]:
+            raise status.conflict(
+                "pods/binding",
+                resource.group,
+                call.name,
+                f"Precondition failed: UID in precondition: {wanted['uid']}, UID in object meta: {metadata['uid']}",
+            )
+        if metadata.get("deletionTimestamp"):
+            why = f"pod {call.name} is being deleted, cannot be assigned to a host"
+            raise status.conflict("pods/binding", resource.group, call.name, why)
+        if spec.get("nodeName"):
+            why = f'pod {call.name} is already assigned to node "{spec["nodeName"]}"'
+            raise status.conflict("pods/binding", resource.group, call.name, why)
+        if spec.get("schedulingGates"):
+            why = f"pod {call.name} has non-empty .spec.schedulingGates"
+            raise status.conflict("pods/binding", resource.group, call.name, why)
+        spec["nodeName"] = target["name"]
+        annotations = wanted.get("annotations")
+        if isinstance(annotations, dict) and annotations:
+            metadata.setdefault("annotations", {}).update(annotations)
+        conditions = pod.setdefault("status", {}).setdefault("conditions", [])
+        conditions[:] = [entry for entry in conditions if entry.get("type") != "PodScheduled"]
+        conditions.append(
+            {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now()}
+        )
+        return pod
+
+    await writer.update(call, transform)
+    answer = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+    return Reply(encode(answer), 201)
+
+
+async def evict(call: Call, value: Any, *, writer: Writer) -> Reply:
+    """POST to pods/eviction: a deletion that a disruption budget could refuse; this server has no budgets."""
+    if not isinstance(value, dict) or value.get("kind", "Eviction") != "Eviction":
+        raise BadRequest("the body of the request must be an Eviction")
+    metadata = value.get("metadata") or {}
+    if metadata.get("name", call.name) != call.name:
+        raise BadRequest("name in URL does not match name in Eviction object")
+    wish, dry_run = deleting.options(value.get("deleteOptions") or {}, {})
+    call.dry_run = call.dry_run or dry_run
+    await writer.delete(call, wish)
+    answer = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+    return Reply(encode(answer), 201)
+
+
+async def finalize(call: Call, value: Any, *, writer: Writer) -> Reply:
+    """PUT to namespaces/finalize: changes spec.finalizers only; without any left the namespace goes."""
+    obj = body.take_in(body.as_object(value, call), call)
+    finalizers = (obj.get("spec") or {}).get("finalizers") or []
+
+    def transform(namespace: Object) -> Object:
+        version = (obj.get("metadata") or {}).get("resourceVersion")
+        if version:
+            namespace["metadata"]["resourceVersion"] = version
+        spec = namespace.setdefault("spec", {})
+        if finalizers:
+            spec["finalizers"] = finalizers
+        else:
+            spec.pop("finalizers", None)
+        return namespace
+
+    return await writer.update(call, transform)
