@@ -132,9 +132,7 @@ def _keyed(old: list[Any], new: list[Any], shape: Shape, changed: FieldSet, remo
             changed[element] = {}
             if were is not None and len(were) == 1:
                 removed[element] = _below(everything(were[0], shape.item))
-        elif were is None:
-            changed[element] = everything(values[0], shape.item)
-        elif len(were) > 1:
+        elif were is None or len(were) > 1:
             changed[element] = everything(values[0], shape.item)
         else:
             _value(were[0], values[0], shape.item, element, changed, removed)
@@ -184,7 +182,7 @@ def _counted(values: list[Any]) -> dict[str, int]:
 def everything(value: Any, shape: Shape) -> FieldSet:
     """The set below an element that appears, or goes, as a whole: the element itself and all that it holds."""
     kind = shape.kind
-    if kind == 0 or not value and not (shape.implied and isinstance(value, dict)):
+    if kind == 0 or (not value and not (shape.implied and isinstance(value, dict))):
         return {}
     fields: FieldSet = {SELF: {}}
     match kind:

@@ -143,7 +143,7 @@ def _definition(name: str) -> dict[str, Any]:
 
 
 def _implied(node: Node) -> dict[str, Any]:
-    """Fields of a Go struct that are never left out: structs held by value, plain scalars, and lists that may be null."""
+    """Fields of a Go struct that are never left out: structs held by value, plain scalars, lists that may be null."""
     implied: dict[str, Any] = {}
     for field, schema in _definition(node.name).items():
         default = schema.get("default", MISSING)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from localpv.api.managed import compare, entries, fieldset, resets
+from localpv.api.managed import compare, entries, fieldset, resets, settle
 from localpv.api.managed import shape as shapes
 from localpv.api.managed.compare import Comparison
 from localpv.api.managed.entries import Entry
@@ -29,13 +29,14 @@ def on_update(
     field like any other.
     """
     metadata = new_obj.setdefault("metadata", {})
-    before = _owners(metadata, old_obj, subresource)
+    shape = shapes.root(node)
+    before = settle.entries(_owners(metadata, old_obj, subresource), shape)
     if not before and old_obj is not None:
         # Nobody kept track of this object so far, and a change to it is no reason to start.
         metadata.pop("managedFields", None)
         return
     ignored = resets.of(node, subresource, status_subresource=status_subresource)
-    comparison = compare.objects(old_obj or {}, new_obj, shapes.root(node), ignored)
+    comparison = compare.objects(old_obj or {}, new_obj, shape, ignored)
     after = _after(before, comparison, manager or "unknown", operation, subresource, time, api_version)
     if after:
         metadata["managedFields"] = after

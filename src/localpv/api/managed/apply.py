@@ -1,0 +1,157 @@
+"""Server-side apply: merge what a manager wants into the live object, mind what others own."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from localpv import errors
+from localpv.api.managed import check, compare, conflict, entries, fieldset, lastapplied, merge, prune, resets, settle
+from localpv.api.managed import shape as shapes
+from localpv.api.managed.compare import Ignored
+from localpv.api.managed.entries import Entry
+from localpv.api.managed.fieldset import FieldSet
+from localpv.api.managed.shape import Kind, Shape
+from localpv.api.objects import Object
+from localpv.api.schema.node import Node
+
+_BEFORE: Final = "before-first-apply"
+"""Owner of everything in an object that nobody kept track of."""
+
+
+class NotOfSchema(errors.InternalError):
+    """The applied configuration cannot be read by the schema. Kubernetes answers 500 here, without a reason."""
+
+    reason = ""
+
+
+def apply(
+    live: Object | None,
+    applied: Object,
+    node: Node,
+    *,
+    manager: str,
+    force: bool,
+    time: str,
+    api_version: str,
+    subresource: str = "",
+    kind: str = "",
+    status_subresource: bool = True,
+) -> Object:
+    """The object as it is to be stored, before defaults; `live` is None when it does not exist yet.
+
+    `applied` is the configuration as it came, neither pruned nor with defaults: those would become the manager's.
+    The result shares nothing with the arguments. When it equals `live`, there is nothing to write.
+    """
+    shape = shapes.root(node)
+    _check(applied, shape, api_version, kind)
+    ignored = resets.of(node, subresource, status_subresource=status_subresource)
+    before = _owners(live, shape, ignored, time=time, api_version=api_version, subresource=subresource)
+    mine = entries.made(manager, "Apply", api_version, {}, subresource=subresource)
+    who = entries.identity(mine)
+    last = next((entry for entry in before if entries.identity(entry) == who), None)
+    others = [entry for entry in before if entry is not last]
+
+    wanted = _without(fieldset.mentioned(applied, shape), ignored)
+    merged: Object = merge.merge(live or {}, applied, shape)
+    if last is not None:
+        owned = wanted
+        for entry in others:
+            owned = fieldset.union(owned, entry["fieldsV1"])
+        prune.abandoned(merged, shape, last=last["fieldsV1"], owned=owned)
+
+    changed, removed = compare.objects(live or {}, merged, shape, ignored)
+    if not force:
+        _refuse_conflicts(live, others, changed, shape, manager=manager, api_version=api_version)
+    after = []
+    for entry in others:
+        left = fieldset.difference(fieldset.difference(entry["fieldsV1"], changed), removed)
+        if left:
+            after.append(entry if left is entry["fieldsV1"] else {**entry, "fieldsV1": left})
+
+    _tidy(merged, shape)
+    if manager == lastapplied.MANAGER:
+        lastapplied.renew(merged, applied)
+    mine["fieldsV1"] = fieldset.without_identity(wanted)
+    if mine["fieldsV1"]:
+        same = live is not None and _same(merged, live)
+        after.append(_timed(mine, (last or {}).get("time", "") if same else time))
+    metadata = merged.setdefault("metadata", {})
+    metadata.pop("managedFields", None)
+    if after:
+        metadata["managedFields"] = entries.in_order(after)
+    return merged
+
+
+def _check(applied: Object, shape: Shape, api_version: str, kind: str) -> None:
+    given_version, given_kind = applied.get("apiVersion") or "", applied.get("kind") or ""
+    if given_version != api_version or (kind and given_kind != kind):
+        group, _, version = given_version.rpartition("/")
+        raise errors.BadRequest(f"invalid object type: {group}/{version}, Kind={given_kind}")
+    metadata = applied.get("metadata") or {}
+    if isinstance(metadata, dict) and metadata.get("managedFields") is not None:
+        raise errors.BadRequest("metadata.managedFields must be nil")
+    found = list(check.problems(applied, shape))
+    if found:
+        group, _, version = api_version.rpartition("/")
+        name = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; {group}/{version}, Kind={given_kind}"
+        text = found[0] if len(found) == 1 else "errors:\n" + "\n".join(f"  {problem}" for problem in found)
+        raise NotOfSchema(f"failed to create typed patch object ({name}): {text}")
+
+
+def _owners(
+    live: Object | None, shape: Shape, ignored: Ignored, *, time: str, api_version: str, subresource: str
+) -> list[Entry]:
+    if live is None:
+        return []
+    found = entries.of(live)
+    if found:
+        return settle.entries(found, shape)
+    fields = compare.objects({}, live, shape, ignored).changed
+    return [entries.made(_BEFORE, "Update", api_version, fields, time=time, subresource=subresource)] if fields else []
+
+
+def _without(fields: FieldSet, ignored: Ignored) -> FieldSet:
+    names: FieldSet = {"f:" + field: {} for field in ignored.fields}
+    if ignored.metadata:
+        names["f:metadata"] = {"f:" + field: {} for field in ignored.metadata}
+    return fieldset.recursive_difference(fields, names) if names else fields
+
+
+def _refuse_conflicts(
+    live: Object | None, others: list[Entry], changed: FieldSet, shape: Shape, *, manager: str, api_version: str
+) -> None:
+    contested = [(entry, both) for entry in others if (both := fieldset.intersection(entry["fieldsV1"], changed))]
+    if contested and manager == lastapplied.MANAGER and live is not None:
+        allowed = lastapplied.untouched(live, shape, api_version)
+        contested = [(entry, left) for entry, both in contested if (left := fieldset.difference(both, allowed))]
+    if contested:
+        raise conflict.error(contested)
+
+
+def _timed(entry: Entry, time: str) -> Entry:
+    manager, operation, _, subresource = entries.identity(entry)
+    return entries.made(manager, operation, entry["apiVersion"], entry["fieldsV1"], time=time, subresource=subresource)
+
+
+def _tidy(value: Any, shape: Shape) -> None:
+    """Drop what is null, and in Go structs what is empty: it is as good as absent and would look like a change."""
+    match shape.kind:
+        case Kind.STRUCT | Kind.MAP if isinstance(value, dict):
+            for key, child in list(value.items()):
+                inner = shape.fields[key]
+                if child is None or (shape.implied is not None and inner.bulk and not child):
+                    del value[key]
+                else:
+                    _tidy(child, inner)
+        case Kind.KEYED if isinstance(value, list):
+            for child in value:
+                _tidy(child, shape.item)
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Equality as JSON has it: true is not 1."""
+    if isinstance(a, dict):
+        return isinstance(b, dict) and a.keys() == b.keys() and all(_same(value, b[key]) for key, value in a.items())
+    if isinstance(a, list):
+        return isinstance(b, list) and len(a) == len(b) and all(map(_same, a, b))
+    return bool(a == b) and isinstance(a, bool) == isinstance(b, bool)
