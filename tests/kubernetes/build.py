@@ -10,7 +10,15 @@ import tempfile
 from pathlib import Path
 
 MODULE = Path(__file__).parent / "build"
-PROGRAMS = ("kubectl", "kube-apiserver", "kube-controller-manager")
+PACKAGES = {
+    "etcd": "go.etcd.io/etcd/server/v3",
+    "kubectl": "k8s.io/kubernetes/cmd/kubectl",
+    "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
+    "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
+}
+"""The programs that can be built. Distributions still ship an etcd 3.4 without the progress requests that
+kube-apiserver needs for watches with initial events, so etcd is among them."""
+
 TIMEOUT_SECONDS = 1800
 """A first build of kube-apiserver on two cores takes several minutes."""
 
@@ -57,7 +65,7 @@ def _build(name: str, target: Path) -> None:
     # Built beside its place and renamed, so an interrupted build is never taken for a program.
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         made = Path(folder) / name
-        command = [go, "build", "-ldflags", " ".join(flags), "-o", str(made), f"k8s.io/kubernetes/cmd/{name}"]
+        command = [go, "build", "-ldflags", " ".join(flags), "-o", str(made), PACKAGES[name]]
         built = subprocess.run(
             command,
             cwd=MODULE,
@@ -74,5 +82,5 @@ def _build(name: str, target: Path) -> None:
 
 
 if __name__ == "__main__":
-    for wanted in PROGRAMS:
+    for wanted in PACKAGES:
         print(program(wanted))

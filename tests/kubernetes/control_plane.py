@@ -93,22 +93,20 @@ class _Programs:
 
 
 @contextlib.contextmanager
-def running(*, folder: Path | None = None, controllers: bool = False) -> Iterator[ControlPlane]:
+def running(*, folder: Path | None = None, controllers: bool = False, port: int = 0) -> Iterator[ControlPlane]:
     """A control plane that lives as long as the with-block; everything it wrote goes with it."""
     place = Path(tempfile.mkdtemp(prefix="localpv-kubernetes-")) if folder is None else folder
     place.mkdir(parents=True, exist_ok=True)
     programs = _Programs(logs=place)
     try:
-        yield _start(place, programs, controllers=controllers)
+        yield _start(place, programs, controllers=controllers, port=port)
     finally:
         programs.stop()
         shutil.rmtree(place, ignore_errors=True)
 
 
-def _start(folder: Path, programs: _Programs, *, controllers: bool) -> ControlPlane:
-    etcd = shutil.which("etcd")
-    if etcd is None:
-        raise build.Missing("etcd is not installed (Debian and Ubuntu: the package etcd-server)")
+def _start(folder: Path, programs: _Programs, *, controllers: bool, port: int) -> ControlPlane:
+    etcd = build.program("etcd")
     api_server = build.program("kube-apiserver")
     files = certificates.write(folder / "certificates")
     tokens = folder / "tokens.csv"
@@ -116,6 +114,7 @@ def _start(folder: Path, programs: _Programs, *, controllers: bool) -> ControlPl
     _write_private(tokens, f'{admin_token},admin,admin,"system:masters"\n')
 
     etcd_port, peer_port, api_port = _free_ports(3)
+    api_port = port or api_port
     etcd_url, url = f"http://127.0.0.1:{etcd_port}", f"https://127.0.0.1:{api_port}"
     process = programs.start(
         [
@@ -125,9 +124,6 @@ def _start(folder: Path, programs: _Programs, *, controllers: bool) -> ControlPl
             *("--listen-peer-urls", f"http://127.0.0.1:{peer_port}"),
             *("--initial-advertise-peer-urls", f"http://127.0.0.1:{peer_port}"),
             *("--initial-cluster", f"tests=http://127.0.0.1:{peer_port}"),
-            # Without frequent progress the watch cache cannot say that it has caught up, and
-            # watches with initial events would wait ten minutes for their bookmark.
-            *("--experimental-watch-progress-notify-interval", "100ms"),
         ],
         name="etcd",
     )
@@ -228,6 +224,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--dir", type=Path, required=True, help="a new folder for data, logs and kubeconfig; removed at the end"
     )
     parser.add_argument("--controllers", action="store_true", help="run kube-controller-manager too")
+    parser.add_argument("--port", type=int, default=0, help="of kube-apiserver; default: a free one")
     options = parser.parse_args(argv)
     if options.dir.exists() and any(options.dir.iterdir()):
         print(f"{options.dir} is not empty: name a new folder, it is removed at the end", file=sys.stderr)
@@ -236,7 +233,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopped.set())
     try:
-        with running(folder=options.dir, controllers=options.controllers) as plane:
+        with running(folder=options.dir, controllers=options.controllers, port=options.port) as plane:
             print(f"ready {plane.url} KUBECONFIG={plane.kubeconfig}", flush=True)
             # Not stopped.wait() alone: a signal handler only runs when the main thread wakes up.
             while not stopped.wait(1.0):

@@ -6,6 +6,7 @@ go 1.25.0
 godebug default=go1.25
 
 require (
+	go.etcd.io/etcd/server/v3 v3.6.5
 	k8s.io/kubectl v0.0.0
 	k8s.io/kubernetes v1.35.8
 )

@@ -1,0 +1,75 @@
+"""Kinds that a test defines for itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.contract import builders, wire
+from tests.contract.spaces import Space
+from tests.contract.wire import Api
+
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+SIZE = {"type": "object", "properties": {"spec": {"type": "object", "properties": {"size": {"type": "integer"}}}}}
+"""A schema with one number in it."""
+
+
+def _group() -> str:
+    return f"{builders.unique('g')}.localpv.dev"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """A custom kind in a group of its own, so that tests never meet each other's."""
+
+    group: str = field(default_factory=_group)
+    plural: str = "widgets"
+    kind: str = "Widget"
+    cluster_scoped: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"{self.plural}.{self.group}"
+
+    def definition(self, schema: Any = SIZE, *, versions: list[Any] | None = None, **version: Any) -> builders.Object:
+        """A CustomResourceDefinition with one version v1, or with the versions given."""
+        return {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": self.name},
+            "spec": {
+                "group": self.group,
+                "scope": "Cluster" if self.cluster_scoped else "Namespaced",
+                "names": {"plural": self.plural, "singular": self.kind.lower(), "kind": self.kind},
+                "versions": versions or [a_version("v1", schema, **version)],
+            },
+        }
+
+    def path(self, space: Space, *parts: str, version: str = "v1") -> str:
+        return space.of(f"{self.group}/{version}", self.plural, *parts)
+
+    def object(self, name: str = "one", *, version: str = "v1", **fields: Any) -> builders.Object:
+        return {"apiVersion": f"{self.group}/{version}", "kind": self.kind, "metadata": {"name": name}, **fields}
+
+
+def a_version(name: str, schema: Any = SIZE, *, storage: bool = True, **more: Any) -> builders.Object:
+    return {"name": name, "served": True, "storage": storage, "schema": {"openAPIV3Schema": schema}, **more}
+
+
+def define(api: Api, definition: builders.Object) -> Any:
+    """Create the definition and wait until its kind is served."""
+    made = api.post(DEFINITIONS, definition)
+    path = f"{DEFINITIONS}/{made['metadata']['name']}"
+    wire.eventually(lambda: condition(api.get(path), "Established") == "True", "the definition is established")
+    spec = made["spec"]
+    served = next(version["name"] for version in spec["versions"] if version["served"])
+    listing = f"/apis/{spec['group']}/{served}/{spec['names']['plural']}"
+    wire.eventually(lambda: api.send("GET", listing).code == 200, "the kind is served")
+    return api.get(path)
+
+
+def condition(definition: Any, kind: str) -> str | None:
+    """The status of one condition of an object."""
+    found = definition.get("status", {}).get("conditions") or []
+    return next((entry["status"] for entry in found if entry["type"] == kind), None)
