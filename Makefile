@@ -1,0 +1,49 @@
+# localpv: `make` shows this menu.
+.DEFAULT_GOAL := help
+.PHONY: help setup run test check format bench seeds generate clean
+
+VENV := .venv
+PYTHON := $(VENV)/bin/python
+STAMP := $(VENV)/.ready
+
+help: ## Show this menu
+	@echo "localpv: local disks as Kubernetes volumes"
+	@echo
+	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## Make .venv and install all that is needed (as root also system packages)
+
+$(STAMP): pyproject.toml tools/setup.sh
+	@bash tools/setup.sh $(VENV)
+	@touch $@
+
+run: setup ## Start localpv on this machine with demo disks (Ctrl-C stops it)
+	@$(VENV)/bin/localpv up --demo
+
+test: setup ## Run all tests that need no cluster
+	@$(PYTHON) -m pytest tests/unit tests/engine tests/contract tests/clients $(ARGS)
+
+check: setup ## Run ruff, mypy, import-linter and see that generated files are up to date
+	@$(VENV)/bin/ruff format --check src tests tools
+	@$(VENV)/bin/ruff check src tests tools
+	@$(VENV)/bin/mypy
+	@$(VENV)/bin/lint-imports --no-cache
+	@$(PYTHON) tools/generate_schema.py --check
+	@$(PYTHON) tools/generate_docs.py --check
+
+format: setup ## Format the code
+	@$(VENV)/bin/ruff format src tests tools
+	@$(VENV)/bin/ruff check --fix src tests tools
+
+generate: setup ## Write generated files anew
+	@$(PYTHON) tools/generate_schema.py
+	@$(PYTHON) tools/generate_docs.py
+
+bench: setup ## Measure the engine and print the figures beside their targets
+	@$(PYTHON) tools/bench.py
+
+seeds: setup ## Show every requirement with its tests and their last results
+	@$(PYTHON) tools/seeds.py
+
+clean: ## Remove what the targets above made in this folder
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .seeds .bench build/out src/*.egg-info

@@ -1,0 +1,46 @@
+"""Records, for each test that carries the id of a requirement, how it ended and on which engine; `make seeds` reads it."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+RESULTS = Path(__file__).parent / ".seeds"
+
+
+def engine() -> str:
+    """Which engine the tests of this run talk to."""
+    return "kubernetes" if os.environ.get("LOCALPV_CONTRACT_KUBECONFIG") else "embedded"
+
+
+class Recorder:
+    def __init__(self) -> None:
+        self.ids: dict[str, list[str]] = {}
+        self.outcomes: dict[str, str] = {}
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        for item in items:
+            ids = [str(seed) for marker in item.iter_markers("seed") for seed in marker.args]
+            if ids:
+                self.ids[item.nodeid] = ids
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.nodeid in self.ids and (report.when == "call" or report.outcome != "passed"):
+            self.outcomes[report.nodeid] = report.outcome
+
+    def pytest_sessionfinish(self) -> None:
+        if not self.outcomes:
+            return
+        RESULTS.mkdir(exist_ok=True)
+        path = RESULTS / f"{engine()}.json"
+        known = json.loads(path.read_text()) if path.exists() else {}
+        for nodeid, outcome in self.outcomes.items():
+            known[nodeid] = {"ids": self.ids[nodeid], "outcome": outcome}
+        path.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Recorder(), "seed-recorder")
