@@ -330,7 +330,7 @@ def _plain_document(path: str, resources: Sequence[Resource], address: str) -> d
             return resource_list("", wanted_version, resources)
         case ["apis", name]:
             return group(name, resources)
-        case ["apis", name, wanted_version]:
+        case ["apis", name, wanted_version] if name:
             return resource_list(name, wanted_version, resources)
         case _:
             return None
