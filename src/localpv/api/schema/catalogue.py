@@ -46,7 +46,7 @@ _SCALARS: Final = {
     "boolean": Type.BOOLEAN,
 }
 
-_ZEROES: Final = ({}, "", 0, False)
+_ZEROES: Final[tuple[Any, ...]] = ({}, "", 0, False)
 """Defaults that OpenAPI shows for every field of a Go struct and that nobody fills in."""
 
 _REF: Final = "#/components/schemas/"
@@ -79,7 +79,7 @@ class Catalogue:
     def openapi(self, name: str) -> Definition:
         """The definition as OpenAPI v3, with our own descriptions where there are any. The caller may change it."""
         described = self._described()
-        schema = _expanded(self._definition(name))
+        schema: Definition = _expanded(self._definition(name))
         if text := described.get(name):
             schema["description"] = text
         for field, child in schema.get("properties", {}).items():
@@ -121,7 +121,7 @@ class Catalogue:
         if special is None:
             self._fill(node, schema)
         elif name.startswith(_CRD + "JSONSchemaPropsOr"):
-            # A schema where there is an object; a bool, or a list, is taken as it is.
+            # `items` is what an object must be here; the walk knows what else there may be.
             node.items = self.node(JSON_SCHEMA)
         return node
 

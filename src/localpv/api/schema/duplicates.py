@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from typing import Any
 
@@ -26,10 +27,8 @@ def duplicate_fields(body: bytes) -> list[str]:
     except (ValueError, RecursionError):
         return []
     found: dict[str, None] = {}
-    try:
+    with contextlib.suppress(RecursionError):
         _search(json.loads(body, object_pairs_hook=_Pairs), None, found)
-    except RecursionError:
-        pass
     return list(found)
 
 

@@ -79,7 +79,7 @@ class Node:
     preserve_unknown: bool = False
     """STRUCT of a custom kind: unknown fields stay (x-kubernetes-preserve-unknown-fields)."""
     custom: bool = False
-    """Of a CustomResourceDefinition: null may be a value, and a wrong type is the field's fault (422), not the body's (400)."""
+    """Of a CustomResourceDefinition: null may be a value, and a wrong type makes the object invalid, not unreadable."""
     embedded_resource: bool = False
     """A whole object inside an object: apiVersion, kind and metadata are known fields too."""
 

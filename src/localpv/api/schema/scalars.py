@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final
 
+from localpv.api import quantity
 from localpv.api.schema.catalogue import MICRO_TIME
 from localpv.api.schema.node import Node, Type
 
@@ -102,7 +103,7 @@ def zero(node: Node) -> Any:
 
 
 def custom_fits(value: Any, kind: Type) -> bool:
-    """Whether a value of a custom kind has the JSON type of its schema; strings, objects and lists are seen elsewhere."""
+    """Whether a value of a custom kind has the JSON type of its schema, for types that are more than one class here."""
     given = type(value)
     if kind is Type.BOOLEAN:
         return given is bool
@@ -153,12 +154,8 @@ def _base64(value: str) -> str:
     return binascii.b2a_base64(decoded, newline=False).decode("ascii")
 
 
-@lru_cache(maxsize=1024, typed=True)
 def _quantity(value: str | float) -> str:
-    """Few sizes are used again and again, so their canonical forms are kept."""
-    from localpv.api import quantity
-
     try:
-        return str(quantity.Quantity.parse(str(value)))
+        return quantity.canonical(value)
     except ValueError as error:
-        raise Misread("must be a quantity such as 500m, 10Gi or 1e3") from error
+        raise Misread(str(error)) from error

@@ -91,7 +91,7 @@ class _Walk:
                 if kind is _LIST:
                     if type(item) is list:
                         if item:
-                            self.list(item, child, (place, key))
+                            self.array(item, child, (place, key))
                             continue
                         if self.keep_empty or key in node.required:
                             continue
@@ -101,7 +101,7 @@ class _Walk:
                 elif kind is _MAP:
                     if type(item) is dict:
                         if item:
-                            self.map(item, child, (place, key))
+                            self.mapping(item, child, (place, key))
                             continue
                         if self.keep_empty or key in node.required:
                             continue
@@ -110,7 +110,7 @@ class _Walk:
                         continue
                 elif kind is _ANY:
                     if child.items is not None:
-                        self.schema_or_else(item, child.items, (place, key))
+                        self.schema_or_else(item, child, (place, key))
                     continue
                 else:
                     value[key] = self.scalar(item, child, (place, key))
@@ -123,7 +123,7 @@ class _Walk:
             for key in gone:
                 del value[key]
 
-    def list(self, value: list[Any], node: Node, place: Place) -> None:
+    def array(self, value: list[Any], node: Node, place: Place) -> None:
         items = node.items
         assert items is not None
         kind = items.type
@@ -138,7 +138,7 @@ class _Walk:
                 else:
                     value[index] = self.element(item, items, (place, index))
 
-    def map(self, value: Object, node: Node, place: Place) -> None:
+    def mapping(self, value: Object, node: Node, place: Place) -> None:
         items = node.items
         assert items is not None
         if items.type is _STRING and not items.format:
@@ -157,14 +157,14 @@ class _Walk:
         if kind is _STRUCT or kind is _MAP:
             if type(item) is not dict:
                 return self.misfit(item, "object", place)
-            (self.struct if kind is _STRUCT else self.map)(item, node, place)
+            (self.struct if kind is _STRUCT else self.mapping)(item, node, place)
         elif kind is _LIST:
             if type(item) is not list:
                 return self.misfit(item, "array", place)
-            self.list(item, node, place)
+            self.array(item, node, place)
         elif kind is _ANY:
             if node.items is not None:
-                self.schema_or_else(item, node.items, place)
+                self.schema_or_else(item, node, place)
         else:
             return self.scalar(item, node, place)
         return item
@@ -176,13 +176,20 @@ class _Walk:
             return self.refuse(item, fields.invalid(spelled(place), scalars.shown(item), str(reason)))
 
     def schema_or_else(self, item: Any, node: Node, place: Place) -> None:
-        """The places in a JSON schema that hold a schema, a list of schemas, or something plain."""
+        """The places in a JSON schema that hold a schema, or else a bool, a list of schemas or a list of strings."""
+        schema = node.items
+        assert schema is not None
+        either_bool = node.name.endswith("OrBool")
         if type(item) is dict:
-            self.struct(item, node, place)
-        elif type(item) is list:
+            self.struct(item, schema, place)
+        elif type(item) is list and not either_bool:
             for index, element in enumerate(item):
                 if type(element) is dict:
-                    self.struct(element, node, (place, index))
+                    self.struct(element, schema, (place, index))
+                elif type(element) is not str or not node.name.endswith("OrStringArray"):
+                    self.misfit(element, "object", (place, index))
+        elif not (either_bool and type(item) is bool):
+            self.misfit(item, "object or boolean" if either_bool else "object or array", place)
 
     def misfit(self, item: Any, wanted: str, place: Place) -> Any:
         got = scalars.json_type(item)
