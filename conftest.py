@@ -1,9 +1,8 @@
-"""Records, for each test that carries the id of a requirement, how it ended and on which engine; `make seeds` reads it."""
+"""Records how each test that carries the id of a requirement ended, and on which engine; `make seeds` reads it."""
 
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -11,13 +10,9 @@ import pytest
 RESULTS = Path(__file__).parent / ".seeds"
 
 
-def engine() -> str:
-    """Which engine the tests of this run talk to."""
-    return "kubernetes" if os.environ.get("LOCALPV_CONTRACT_KUBECONFIG") else "embedded"
-
-
 class Recorder:
-    def __init__(self) -> None:
+    def __init__(self, engine: str) -> None:
+        self.engine = engine
         self.ids: dict[str, list[str]] = {}
         self.outcomes: dict[str, str] = {}
 
@@ -35,7 +30,7 @@ class Recorder:
         if not self.outcomes:
             return
         RESULTS.mkdir(exist_ok=True)
-        path = RESULTS / f"{engine()}.json"
+        path = RESULTS / f"{self.engine}.json"
         known = json.loads(path.read_text()) if path.exists() else {}
         for nodeid, outcome in self.outcomes.items():
             known[nodeid] = {"ids": self.ids[nodeid], "outcome": outcome}
@@ -43,4 +38,5 @@ class Recorder:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.pluginmanager.register(Recorder(), "seed-recorder")
+    engine = "kubernetes" if config.getoption("--kubeconfig", None) else "embedded"
+    config.pluginmanager.register(Recorder(engine), "seed-recorder")
