@@ -7,7 +7,6 @@ from functools import partial
 
 from localpv.api.objects import Object
 from localpv.api.resources import BUILT_IN, REVIEWS, Resource
-from localpv.api.schema import structural
 from localpv.api.schema.catalogue import Catalogue
 from localpv.apiserver.auth.lookup import Objects
 from localpv.apiserver.kinds import (
@@ -63,42 +62,42 @@ def _rules(gates: Gates, objects: Objects) -> dict[tuple[str, str], Callable[[],
     storage, apps, access = "storage.k8s.io", "apps", "rbac.authorization.k8s.io"
     admission = "admissionregistration.k8s.io"
     return {
-        ("", "Namespace"): namespace.NamespaceStrategy,
-        ("", "Node"): node.NodeStrategy,
-        ("", "Pod"): pod.PodStrategy,
-        ("", "PersistentVolume"): partial(persistentvolume.PersistentVolumeStrategy, gates=gates),
-        ("", "PersistentVolumeClaim"): persistentvolumeclaim.PersistentVolumeClaimStrategy,
-        ("", "ConfigMap"): configmap.ConfigMapStrategy,
-        ("", "Secret"): secret.SecretStrategy,
-        ("", "ServiceAccount"): serviceaccount.ServiceAccountStrategy,
-        ("", "Event"): event.CoreEventStrategy,
+        ("", "Namespace"): namespace.Namespace,
+        ("", "Node"): node.Node,
+        ("", "Pod"): pod.Pod,
+        ("", "PersistentVolume"): partial(persistentvolume.PersistentVolume, gates=gates),
+        ("", "PersistentVolumeClaim"): persistentvolumeclaim.PersistentVolumeClaim,
+        ("", "ConfigMap"): configmap.ConfigMap,
+        ("", "Secret"): secret.Secret,
+        ("", "ServiceAccount"): serviceaccount.ServiceAccount,
+        ("", "Event"): event.CoreEvent,
         ("", "Service"): partial(
-            service.ServiceStrategy,
+            service.Service,
             allocate=lambda: service_addresses.free_address(_used_addresses(objects)),
             allocate_port=lambda: service_addresses.free_port(_used_ports(objects)),
         ),
-        ("events.k8s.io", "Event"): event.GroupEventStrategy,
-        (storage, "StorageClass"): storageclass.StorageClassStrategy,
-        (storage, "CSIDriver"): csi.CSIDriverStrategy,
-        (storage, "CSINode"): csi.CSINodeStrategy,
-        (storage, "CSIStorageCapacity"): csi.CSIStorageCapacityStrategy,
-        (storage, "VolumeAttachment"): volumeattachment.VolumeAttachmentStrategy,
-        (apps, "StatefulSet"): statefulset.StatefulSetStrategy,
-        (apps, "Deployment"): deployment.DeploymentStrategy,
-        (apps, "ReplicaSet"): replicaset.ReplicaSetStrategy,
-        (apps, "DaemonSet"): daemonset.DaemonSetStrategy,
-        ("batch", "Job"): job.JobStrategy,
-        ("coordination.k8s.io", "Lease"): lease.LeaseStrategy,
-        (access, "Role"): rbac.RoleStrategy,
-        (access, "RoleBinding"): rbac.RoleBindingStrategy,
-        (access, "ClusterRole"): rbac.ClusterRoleStrategy,
-        (access, "ClusterRoleBinding"): rbac.ClusterRoleBindingStrategy,
-        (admission, "ValidatingAdmissionPolicy"): admissionpolicy.ValidatingAdmissionPolicyStrategy,
-        (admission, "ValidatingAdmissionPolicyBinding"): admissionpolicy.ValidatingAdmissionPolicyBindingStrategy,
+        ("events.k8s.io", "Event"): event.GroupEvent,
+        (storage, "StorageClass"): storageclass.StorageClass,
+        (storage, "CSIDriver"): csi.CSIDriver,
+        (storage, "CSINode"): csi.CSINode,
+        (storage, "CSIStorageCapacity"): csi.CSIStorageCapacity,
+        (storage, "VolumeAttachment"): volumeattachment.VolumeAttachment,
+        (apps, "StatefulSet"): statefulset.StatefulSet,
+        (apps, "Deployment"): deployment.Deployment,
+        (apps, "ReplicaSet"): replicaset.ReplicaSet,
+        (apps, "DaemonSet"): daemonset.DaemonSet,
+        ("batch", "Job"): job.Job,
+        ("coordination.k8s.io", "Lease"): lease.Lease,
+        (access, "Role"): rbac.Role,
+        (access, "RoleBinding"): rbac.RoleBinding,
+        (access, "ClusterRole"): rbac.ClusterRole,
+        (access, "ClusterRoleBinding"): rbac.ClusterRoleBinding,
+        (admission, "ValidatingAdmissionPolicy"): admissionpolicy.ValidatingAdmissionPolicy,
+        (admission, "ValidatingAdmissionPolicyBinding"): admissionpolicy.ValidatingAdmissionPolicyBinding,
         (
             "apiextensions.k8s.io",
             "CustomResourceDefinition",
-        ): customresourcedefinition.CustomResourceDefinitionStrategy,
+        ): customresourcedefinition.CustomResourceDefinition,
     }
 
 
@@ -118,22 +117,23 @@ def _used_ports(objects: Objects) -> set[int]:
 def custom_kinds(definition: Object) -> list[Kind]:
     """The kinds that an established CustomResourceDefinition adds."""
     stored = customresourcedefinition.storage_version(definition)
+    several = len(definition["spec"]["versions"]) > 1
     found = []
     for resource in customresourcedefinition.resources_of(definition):
         version = customresourcedefinition.version_of(definition, resource.version)
         assert version is not None
-        is_stored = resource.version == stored
-        node_of = partial(structural.to_node, (version.get("schema") or {}).get("openAPIV3Schema") or {})
+        strategy = custom.CustomStrategy(resource, version)
         found.append(
             Kind(
                 resource=resource,
-                strategy=custom.CustomStrategy(resource, version),
-                load_node=node_of,
-                to_stored=None if is_stored else partial(_with_api_version, f"{resource.group}/{stored}"),
-                from_stored=partial(_with_api_version, resource.api_version),
-                definition=definition,
+                strategy=strategy,
+                load_node=partial(getattr, strategy, "node"),
+                to_stored=None
+                if resource.version == stored
+                else partial(_with_api_version, f"{resource.group}/{stored}"),
+                from_stored=partial(_with_api_version, resource.api_version) if several else None,
                 version_spec=version,
-                scale=_scale_paths(version),
+                scale=strategy.scale or workload_common.BUILT_IN,
             )
         )
     return found
@@ -142,15 +142,6 @@ def custom_kinds(definition: Object) -> list[Kind]:
 def _with_api_version(api_version: str, obj: Object) -> Object:
     obj["apiVersion"] = api_version
     return obj
-
-
-def _scale_paths(version: Object) -> workload_common.ScalePaths:
-    scale = (version.get("subresources") or {}).get("scale") or {}
-    return workload_common.ScalePaths(
-        spec=scale.get("specReplicasPath", ""),
-        status=scale.get("statusReplicasPath", ""),
-        selector=scale.get("labelSelectorPath", ""),
-    )
 
 
 def documents(kinds: Kinds, catalogue: Catalogue) -> Documents:

@@ -26,9 +26,8 @@ class Kind:
     """This version's form to the stored one, where they differ (events, kinds with several versions)."""
     from_stored: Callable[[Object], Object] | None = None
 
-    definition: Object | None = None
-    """The CustomResourceDefinition, and its version that this is; for custom kinds only."""
     version_spec: Object | None = None
+    """For custom kinds: the entry of spec.versions in the CustomResourceDefinition."""
 
     scale: ScalePaths = SCALE
     """Where the scale subresource, if there is one, finds its numbers."""

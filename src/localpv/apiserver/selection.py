@@ -7,7 +7,6 @@ import json
 from localpv.api import selectors
 from localpv.api.objects import Object
 from localpv.apiserver.call import Call
-from localpv.errors import BadRequest
 
 
 class Selection:
@@ -20,12 +19,9 @@ class Selection:
 
     def __init__(self, call: Call) -> None:
         self._kind = call.kind
-        self.labels = selectors.parse_labels(call.query.get("labelSelector", ""))
+        self.labels = selectors.parse(call.query.get("labelSelector", ""))
         self.fields = selectors.parse_fields(call.query.get("fieldSelector", ""))
-        known = {"metadata.name", "metadata.namespace", *call.kind.resource.selectable_fields}
-        for name in self.fields.names():
-            if name not in known:
-                raise BadRequest(f'field label "{name}" is not supported by {call.kind.resource.qualified}')
+        self.fields.check(("metadata.name", "metadata.namespace", *call.kind.resource.selectable_fields))
         self.name = self.fields.requires("metadata.name") or ""
         self._needles = [
             f"{json.dumps(key)}:{json.dumps(value)}".encode()
