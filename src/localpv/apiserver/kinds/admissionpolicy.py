@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from localpv.api import fields, names, selectors
 from localpv.api.fields import FieldErrors
 from localpv.api.objects import Object
-from localpv.apiserver.kinds.base import Strategy, StatusStrategy
+from localpv.apiserver.kinds.base import StatusStrategy, Strategy
 
 _OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 _REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized")
@@ -16,14 +16,16 @@ _ACTIONS = ("Audit", "Deny", "Warn")
 _MAX_CONDITIONS = 64
 _MAX_ANNOTATIONS = 20
 _MAX_ANNOTATION_EXPRESSION = 5 * 1024
-_IDENTIFIER = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*")
-_CEL_WORDS = frozenset(
-    "true false null in as break const continue else for function if import let loop package namespace"
-    " return var void while".split()
-)
+_is_identifier = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*").fullmatch
+_is_cel_word = re.compile(
+    "true|false|null|in|as|break|const|continue|else|for|function|if|import|let|loop|package|namespace"
+    "|return|var|void|while"
+).fullmatch
 
 
-class ValidatingAdmissionPolicyStrategy(StatusStrategy):
+class ValidatingAdmissionPolicy(StatusStrategy):
+    unconditional_update = False
+
     def default(self, obj: Object) -> None:
         spec = obj.setdefault("spec", {})
         if spec.get("failurePolicy") is None:
@@ -59,7 +61,9 @@ class ValidatingAdmissionPolicyStrategy(StatusStrategy):
         return errors + _wrong_annotations(obj["metadata"].get("name", ""), annotations, "spec.auditAnnotations")
 
 
-class ValidatingAdmissionPolicyBindingStrategy(Strategy):
+class ValidatingAdmissionPolicyBinding(Strategy):
+    unconditional_update = False
+
     def default(self, obj: Object) -> None:
         _default_match(obj.setdefault("spec", {}).get("matchResources"))
 
@@ -97,7 +101,9 @@ def _wrong_param_kind(kind: Object, path: str) -> FieldErrors:
     if not version:
         errors.append(fields.required(where))
     elif version.count("/") > 1:
-        errors.append(fields.invalid(where, version, "must be a version, or a group and a version with a slash between"))
+        errors.append(
+            fields.invalid(where, version, "must be a version, or a group and a version with a slash between")
+        )
     else:
         group, _, name = version.rpartition("/")
         if group and (problems := names.dns_subdomain(group)):
@@ -216,7 +222,7 @@ def _wrong_variable(variable: Object, path: str) -> FieldErrors:
     name = variable.get("name", "")
     if not name.strip():
         errors.append(fields.required(f"{path}.name"))
-    elif not _IDENTIFIER.fullmatch(name) or name in _CEL_WORDS:
+    elif not _is_identifier(name) or _is_cel_word(name):
         errors.append(fields.invalid(f"{path}.name", name, "must be an identifier of CEL"))
     if not variable.get("expression", "").strip():
         errors.append(fields.required(f"{path}.expression"))
@@ -224,12 +230,13 @@ def _wrong_variable(variable: Object, path: str) -> FieldErrors:
 
 
 def _wrong_validation(validation: Object, path: str) -> FieldErrors:
-    errors = []
+    errors = [
+        fields.invalid(f"{path}.{key}", text, "must not be blank when it is given")
+        for key in ("messageExpression", "message")
+        if (text := validation.get(key)) and not text.strip()
+    ]
     if not validation.get("expression", "").strip():
         errors.append(fields.required(f"{path}.expression"))
-    for key in ("messageExpression", "message"):
-        if (text := validation.get(key)) and not text.strip():
-            errors.append(fields.invalid(f"{path}.{key}", text, "must not be blank when it is given"))
     message = validation.get("message", "").strip()
     if "\n" in message or "\r" in message:
         errors.append(fields.invalid(f"{path}.message", validation["message"], "must be one line"))

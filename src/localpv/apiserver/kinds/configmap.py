@@ -11,11 +11,8 @@ MAX_BYTES = 1024 * 1024
 """Of all values together; Secrets have the same limit."""
 
 
-class ConfigMapStrategy(Strategy):
+class ConfigMap(Strategy):
     generation = False
-
-    def default(self, obj: Object) -> None:
-        drop_empty(obj, "data", "binaryData")
 
     def validate(self, obj: Object) -> FieldErrors:
         data: dict[str, str] = obj.get("data", {})
@@ -28,24 +25,16 @@ class ConfigMapStrategy(Strategy):
         ]
         size = sum(map(text_size, data.values())) + sum(map(decoded_size, binary.values()))
         if size > MAX_BYTES:
-            errors.append(fields.too_long("", MAX_BYTES))
+            # No field is to blame: this is how the API spells the whole object.
+            errors.append(fields.too_long("[]", MAX_BYTES))
         return errors
 
     def validate_update(self, obj: Object, old: Object) -> FieldErrors:
         return frozen(obj, old, "data", "binaryData")
 
 
-def drop_empty(obj: Object, *keys: str) -> None:
-    """An empty map and none at all are one and the same; keep the shorter."""
-    for key in keys:
-        if key in obj and not obj[key]:
-            del obj[key]
-
-
 def wrong_keys(path: str, values: dict[str, str]) -> FieldErrors:
-    return [
-        fields.invalid(f"{path}[{key}]", key, problem) for key in values for problem in names.config_map_key(key)
-    ]
+    return [fields.invalid(f"{path}[{key}]", key, problem) for key in values for problem in names.config_map_key(key)]
 
 
 def text_size(text: str) -> int:

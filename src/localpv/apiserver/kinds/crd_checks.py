@@ -6,7 +6,7 @@ top of the spec (`spec.validation`, `spec.subresources`, ...), as Kubernetes doe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -48,7 +48,7 @@ def wrong_approval(crd: Object, old: Object | None) -> FieldErrors:
 
 
 def _approval(crd: Object) -> str:
-    return (crd["metadata"].get("annotations") or {}).get(_APPROVAL, "")
+    return str((crd["metadata"].get("annotations") or {}).get(_APPROVAL, ""))
 
 
 def _is_approval(text: str) -> bool:
@@ -167,33 +167,26 @@ def _wrong_versions(versions: list[Object]) -> FieldErrors:
         errors.append(fields.invalid("spec.versions", found, "each name may appear only once"))
     if sum(bool(version.get("storage")) for version in versions) != 1:
         errors.append(fields.invalid("spec.versions", found, "exactly one must be the storage version"))
+    errors += [
+        fields.required(f"spec.versions[{index}].schema.openAPIV3Schema")
+        for index, version in enumerate(versions)
+        if version.get("schema", {}).get("openAPIV3Schema") is None
+    ]
     errors += _per_version(versions, "schema", "validation", _wrong_schema)
     errors += _per_version(versions, "subresources", "subresources", _wrong_subresources)
     errors += _per_version(versions, "additionalPrinterColumns", "additionalPrinterColumns", _wrong_columns)
     return errors + _per_version(versions, "selectableFields", "selectableFields", _wrong_selectable)
 
 
-def _per_version(versions: list[Object], key: str, shared_key: str, check: Any) -> FieldErrors:
-    if not versions:
-        return []
-    first = versions[0].get(key)
-    if all(version.get(key) == first for version in versions):
-        # The schema decides about status and selectable fields, so it counts as a difference there.
-        if len(versions) == 1 or all(_relevant(version) == _relevant(versions[0]) for version in versions):
-            return _missing_schemas(versions) if key == "schema" and first is None else _list(check(versions[0], f"spec.{shared_key}"))
-    return [error for index, version in enumerate(versions) for error in check(version, f"spec.versions[{index}].{key}")]
-
-
-def _list(errors: FieldErrors) -> FieldErrors:
-    return errors
-
-
-def _relevant(version: Object) -> tuple[Any, Any]:
-    return version.get("schema"), version.get("subresources", {}).get("status")
-
-
-def _missing_schemas(versions: Sequence[Object]) -> FieldErrors:
-    return [fields.required(f"spec.versions[{index}].schema.openAPIV3Schema") for index in range(len(versions))]
+def _per_version(
+    versions: list[Object], key: str, shared: str, check: Callable[[Object, str], FieldErrors]
+) -> FieldErrors:
+    """Check each version, or only the first and under the shared name where all say the same."""
+    if versions and all(version.get(key) == versions[0].get(key) for version in versions):
+        return check(versions[0], f"spec.{shared}")
+    return [
+        error for index, version in enumerate(versions) for error in check(version, f"spec.versions[{index}].{key}")
+    ]
 
 
 def _wrong_warning(version: Object, path: str) -> FieldErrors:
@@ -215,8 +208,7 @@ def _wrong_warning(version: Object, path: str) -> FieldErrors:
 def _wrong_schema(version: Object, path: str) -> FieldErrors:
     schema = version.get("schema", {}).get("openAPIV3Schema")
     if schema is None:
-        index = path.removesuffix(".schema") if path.endswith(".schema") else "spec.versions[0]"
-        return [fields.required(f"{index}.schema.openAPIV3Schema")]
+        return []
     return structural.validate_schema(schema, f"{path}.openAPIV3Schema")
 
 
@@ -300,4 +292,4 @@ def _schema_at(schema: Object, path: str) -> Object | None:
             place = place.get("additionalProperties")
         if not isinstance(place, dict):
             return None
-    return place
+    return dict(place)

@@ -12,7 +12,9 @@ from localpv.apiserver.kinds import crd_checks
 from localpv.apiserver.kinds.base import StatusStrategy
 
 
-class CustomResourceDefinitionStrategy(StatusStrategy):
+class CustomResourceDefinition(StatusStrategy):
+    unconditional_update = False
+
     def default(self, obj: Object) -> None:
         spec = obj.setdefault("spec", {})
         given = spec.setdefault("names", {})
@@ -56,7 +58,9 @@ class CustomResourceDefinitionStrategy(StatusStrategy):
 
 def storage_version(crd: Object) -> str:
     """The version in which objects are stored; a valid definition has exactly one."""
-    return next((str(version.get("name", "")) for version in crd["spec"].get("versions", ()) if version.get("storage")), "")
+    return next(
+        (str(version.get("name", "")) for version in crd["spec"].get("versions", ()) if version.get("storage")), ""
+    )
 
 
 def version_of(crd: Object, name: str) -> Object | None:
@@ -113,7 +117,9 @@ def _taken(crd: Object, others: Iterable[Object]) -> tuple[set[str], set[str]]:
         if other["metadata"]["name"] == crd["metadata"]["name"] or other["spec"]["group"] != crd["spec"]["group"]:
             continue
         names_held = other.get("status", {}).get("acceptedNames", {})
-        resources.update((names_held.get("plural", ""), names_held.get("singular", ""), *names_held.get("shortNames", ())))
+        resources.update(
+            (names_held.get("plural", ""), names_held.get("singular", ""), *names_held.get("shortNames", ()))
+        )
         kinds.update((names_held.get("kind", ""), names_held.get("listKind", "")))
     return resources - {""}, kinds - {""}
 
@@ -172,7 +178,9 @@ def resources_of(crd: Object) -> list[Resource]:
             schema=schema_name(spec["group"], version["name"], held["kind"]),
             short_names=tuple(held.get("shortNames", ())),
             categories=tuple(held.get("categories", ())),
-            subresources=tuple(key for key in ("status", "scale") if version.get("subresources", {}).get(key) is not None),
+            subresources=tuple(
+                key for key in ("status", "scale") if version.get("subresources", {}).get(key) is not None
+            ),
             list_kind=held.get("listKind", ""),
             custom=True,
             selectable_fields=tuple(

@@ -25,7 +25,7 @@ _COUNTS = (
 )
 
 
-class DaemonSetStrategy(StatusStrategy):
+class DaemonSet(StatusStrategy):
     def default(self, obj: Object) -> None:
         spec = obj.setdefault("spec", {})
         update = spec.setdefault("updateStrategy", {})

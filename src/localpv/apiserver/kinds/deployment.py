@@ -11,7 +11,7 @@ from localpv.apiserver.kinds.base import StatusStrategy
 _COUNTS = ("updatedReplicas", "readyReplicas", "availableReplicas", "unavailableReplicas", "terminatingReplicas")
 
 
-class DeploymentStrategy(StatusStrategy):
+class Deployment(StatusStrategy):
     generation_counts_annotations = True
 
     def default(self, obj: Object) -> None:

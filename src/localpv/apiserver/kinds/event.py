@@ -63,7 +63,7 @@ def _renamed(obj: Object, new: Mapping[str, str]) -> Object:
     return {new.get(key, key): value for key, value in obj.items()}
 
 
-class CoreEventStrategy(Strategy):
+class CoreEvent(Strategy):
     """core/v1: anything that older clients ever sent is still taken."""
 
     generation = False
@@ -96,7 +96,7 @@ class CoreEventStrategy(Strategy):
         return values
 
 
-class GroupEventStrategy(CoreEventStrategy):
+class GroupEvent(CoreEvent):
     """events.k8s.io/v1: the strict rules, and nothing but the series may change."""
 
     def validate(self, obj: Object) -> FieldErrors:
@@ -112,7 +112,9 @@ class GroupEventStrategy(CoreEventStrategy):
             errors.append(fields.invalid("type", event.get("type", ""), "must be Normal or Warning"))
         unset = "belongs to the older events and must not be set"
         errors += [
-            fields.invalid(key, event[key], unset) for key in ("firstTimestamp", "lastTimestamp", "count") if event.get(key)
+            fields.invalid(key, event[key], unset)
+            for key in ("firstTimestamp", "lastTimestamp", "count")
+            if event.get(key)
         ]
         source = event.get("source") or {}
         if source.get("component") or source.get("host"):

@@ -32,7 +32,7 @@ _COUNTS = (
 )
 
 
-class JobStrategy(StatusStrategy):
+class Job(StatusStrategy):
     def default(self, obj: Object) -> None:
         spec = obj.setdefault("spec", {})
         if "parallelism" not in spec:
@@ -97,10 +97,9 @@ class JobStrategy(StatusStrategy):
         errors: FieldErrors = []
         if spec["completionMode"] != "Indexed":
             errors += common.unchanged(spec, before, "spec", "completions")
-        elif "completions" in spec and spec["completions"] != before.get("completions"):
-            if spec["completions"] != spec["parallelism"]:
-                why = "can only change together with parallelism, to the same number"
-                errors.append(fields.invalid("spec.completions", spec["completions"], why))
+        elif spec.get("completions") not in (None, before.get("completions"), spec["parallelism"]):
+            why = "can only change together with parallelism, to the same number"
+            errors.append(fields.invalid("spec.completions", spec["completions"], why))
         errors += common.unchanged(spec, before, "spec", "selector")
         if spec["template"] != _as_far_as_fixed(old, spec["template"]):
             errors.append(fields.invalid("spec.template", spec["template"], "field is immutable"))
@@ -137,7 +136,9 @@ def _wrong_generated(obj: Object) -> FieldErrors:
     selector = spec.get("selector")
     if spec["manualSelector"] or selector is None:
         return []
-    expected = dict.fromkeys(_UID_LABELS, metadata.get("uid", "")) | dict.fromkeys(_NAME_LABELS, metadata.get("name", ""))
+    expected = dict.fromkeys(_UID_LABELS, metadata.get("uid", "")) | dict.fromkeys(
+        _NAME_LABELS, metadata.get("name", "")
+    )
     labels = spec["template"]["metadata"].get("labels") or {}
     errors: FieldErrors = []
     for key, value in expected.items():
@@ -228,7 +229,10 @@ def _as_far_as_fixed(old: Object, template: Object) -> Object:
     before: Object = old["spec"]["template"]
     if not old["spec"].get("suspend") or old.get("status", {}).get("startTime"):
         return before
-    metadata = {**_without(before["metadata"], "labels", "annotations"), **_only(template["metadata"], "labels", "annotations")}
+    metadata = {
+        **_without(before["metadata"], "labels", "annotations"),
+        **_only(template["metadata"], "labels", "annotations"),
+    }
     free = ("nodeSelector", "tolerations", "schedulingGates")
     pod = {**_without(before["spec"], *free), **_only(template["spec"], *free)}
     affinity = {**_without(pod.get("affinity") or {}, "nodeAffinity")}

@@ -61,9 +61,7 @@ def _wrong_failure_policy(policy: Object, spec: Object, path: str) -> FieldError
     if len(rules) > _MAX_RULES:
         errors.append(fields.too_many(path, len(rules), _MAX_RULES))
     pod = spec["template"]["spec"]
-    containers = {
-        container.get("name") for key in ("containers", "initContainers") for container in pod.get(key, ())
-    }
+    containers = {container.get("name") for key in ("containers", "initContainers") for container in pod.get(key, ())}
     for index, rule in enumerate(rules):
         errors += _wrong_failure_rule(rule, f"{path}[{index}]", containers, "backoffLimitPerIndex" in spec)
     return errors

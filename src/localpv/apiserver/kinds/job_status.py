@@ -5,8 +5,10 @@ A rule is only applied when what it speaks of has changed, so that a change of t
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from localpv.api import fields
-from localpv.api.fields import FieldError, FieldErrors
+from localpv.api.fields import FieldErrors
 from localpv.api.objects import Object
 from localpv.apiserver.kinds import job_policies
 from localpv.apiserver.kinds import workload_common as common
@@ -26,7 +28,8 @@ def validate_update(obj: Object, old: Object) -> FieldErrors:
 
 def is_true(status: Object, kind: str) -> bool:
     return any(
-        condition.get("type") == kind and condition.get("status") == "True" for condition in status.get("conditions", ())
+        condition.get("type") == kind and condition.get("status") == "True"
+        for condition in status.get("conditions", ())
     )
 
 
@@ -61,7 +64,8 @@ def _wrong_conditions(status: Object, before: Object, spec: Object) -> FieldErro
     target, met = is_true(status, "FailureTarget"), is_true(status, "SuccessCriteriaMet")
     was_complete = is_true(before, "Complete")
     problems = [
-        (complete and failed and _turned(status, before, "Complete", "Failed"), "Complete and Failed exclude each other"),
+        (complete and failed and _turned(status, before, "Complete", "Failed"),
+         "Complete and Failed exclude each other"),
         (complete and target and _turned(status, before, "Complete", "FailureTarget"),
          "Complete and FailureTarget exclude each other"),
         (failed and not target and (_turned(status, before, "Failed") or _changed(status, before, "failedIndexes")),
@@ -70,7 +74,8 @@ def _wrong_conditions(status: Object, before: Object, spec: Object) -> FieldErro
          "Complete comes only after SuccessCriteriaMet"),
         (met and failed, "SuccessCriteriaMet and Failed exclude each other"),
         (met and target, "SuccessCriteriaMet and FailureTarget exclude each other"),
-        ("successPolicy" in spec and complete and not met, "a Job with a successPolicy is complete once its criteria are met"),
+        ("successPolicy" in spec and complete and not met,
+         "a Job with a successPolicy is complete once its criteria are met"),
         (is_true(before, "SuccessCriteriaMet") and not met, "SuccessCriteriaMet cannot be taken back"),
         (was_complete and not is_true(before, "SuccessCriteriaMet") and met,
          "SuccessCriteriaMet cannot be added to a Job that is complete"),
@@ -97,7 +102,12 @@ def _wrong_times(status: Object, before: Object, spec: Object) -> FieldErrors:
         errors.append(fields.invalid(path, end, "cannot be before startTime"))
     if end and before.get("completionTime") and end != before["completionTime"]:
         errors.append(fields.invalid(path, end, "field is immutable"))
-    if before.get("startTime") and start != before["startTime"] and not spec.get("suspend") and not _resumes(status, before):
+    if (
+        before.get("startTime")
+        and start != before["startTime"]
+        and not spec.get("suspend")
+        and not _resumes(status, before)
+    ):
         errors.append(fields.required("status.startTime", "stays as it is as long as the Job is not suspended"))
     return errors
 
@@ -111,12 +121,12 @@ def _wrong_end(status: Object, before: Object) -> FieldErrors:
     """What cannot be there any more once a Job has ended."""
     if not _is_finished(status):
         return []
-    errors: list[FieldError] = []
     ended = not _is_finished(before)
-    for key in ("active", "terminating"):
-        if status.get(key, 0) > 0 and (ended or _changed(status, before, key)):
-            errors.append(fields.invalid(f"status.{key}", status[key], "a Job that has ended has no such pods"))
-    return errors
+    return [
+        fields.invalid(f"status.{key}", status[key], "a Job that has ended has no such pods")
+        for key in ("active", "terminating")
+        if status.get(key, 0) > 0 and (ended or _changed(status, before, key))
+    ]
 
 
 def _wrong_indexes(status: Object, before: Object, spec: Object) -> FieldErrors:
@@ -132,9 +142,9 @@ def _wrong_indexes(status: Object, before: Object, spec: Object) -> FieldErrors:
             errors.append(fields.invalid("status.failedIndexes", failed, "needs backoffLimitPerIndex"))
         else:
             errors += _unreadable(failed, completions, "status.failedIndexes")
-    if completions is not None and failed and _changed(status, before, "completedIndexes", "failedIndexes"):
-        if _overlap(done, failed, completions):
-            errors.append(fields.invalid("status.failedIndexes", failed, "has indexes that are completed as well"))
+    changed = _changed(status, before, "completedIndexes", "failedIndexes")
+    if completions is not None and failed and changed and _overlap(done, failed, completions):
+        errors.append(fields.invalid("status.failedIndexes", failed, "has indexes that are completed as well"))
     return errors
 
 
@@ -155,7 +165,7 @@ def _overlap(done: str, failed: str, completions: int) -> bool:
         return False
     # Both lists rise, so one sweep over the two together meets every pair that could touch.
     merged = sorted(first + second)
-    return any(left[1] >= right[0] for left, right in zip(merged, merged[1:], strict=False))
+    return any(left[1] >= right[0] for left, right in pairwise(merged))
 
 
 def _wrong_counters(status: Object, before: Object, spec: Object) -> FieldErrors:

@@ -8,9 +8,10 @@ from localpv.api.objects import Object
 from localpv.apiserver.kinds.base import Strategy
 
 
-class LeaseStrategy(Strategy):
+class Lease(Strategy):
     generation = False
     allow_create_on_update = True
+    unconditional_update = False
 
     def default(self, obj: Object) -> None:
         obj.setdefault("spec", {})

@@ -9,11 +9,11 @@ from localpv.apiserver.kinds.base import Strategy
 
 NAME_LABEL = "kubernetes.io/metadata.name"
 FINALIZER = "kubernetes"
-_FINALIZERS_WITHOUT_DOMAIN = ("kubernetes", "orphan", "foregroundDeletion")
 
 
-class NamespaceStrategy(Strategy):
+class Namespace(Strategy):
     generation = False
+    returns_deleted = True
 
     def default(self, obj: Object) -> None:
         _label(obj)
@@ -32,6 +32,9 @@ class NamespaceStrategy(Strategy):
     def prepare_for_update(self, obj: Object, old: Object) -> None:
         obj["spec"] = old.get("spec", {})
         obj["status"] = old["status"]
+
+    def begin_deletion(self, obj: Object) -> None:
+        obj["status"] = {**obj["status"], "phase": "Terminating"}
 
     def prepare_for_finalize(self, obj: Object, old: Object) -> None:
         """The finalize subresource changes spec.finalizers and leaves the status alone."""
@@ -72,6 +75,8 @@ def _label(obj: Object) -> None:
 
 def _wrong_finalizer(path: str, name: str) -> FieldErrors:
     errors = [fields.invalid(path, name, problem) for problem in names.qualified_name(name)]
-    if "/" not in name and name not in _FINALIZERS_WITHOUT_DOMAIN:
-        errors.append(fields.invalid(path, name, "needs a domain and a slash in front, or be a finalizer of Kubernetes"))
+    if "/" not in name and name not in names.STANDARD_FINALIZERS:
+        errors.append(
+            fields.invalid(path, name, "needs a domain and a slash in front, or be a finalizer of Kubernetes")
+        )
     return errors

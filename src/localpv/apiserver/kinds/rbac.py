@@ -10,7 +10,7 @@ from localpv.apiserver.kinds.base import Strategy
 GROUP = "rbac.authorization.k8s.io"
 
 
-class _RbacStrategy(Strategy):
+class _Rbac(Strategy):
     generation = False
     allow_create_on_update = True
 
@@ -19,12 +19,12 @@ class _RbacStrategy(Strategy):
         return names.path_segment(name)
 
 
-class RoleStrategy(_RbacStrategy):
+class Role(_Rbac):
     def validate(self, obj: Object) -> FieldErrors:
         return _wrong_rules(obj, namespaced=True)
 
 
-class ClusterRoleStrategy(_RbacStrategy):
+class ClusterRole(_Rbac):
     def validate(self, obj: Object) -> FieldErrors:
         errors = _wrong_rules(obj, namespaced=False)
         aggregation = obj.get("aggregationRule")
@@ -34,11 +34,12 @@ class ClusterRoleStrategy(_RbacStrategy):
             if not chosen:
                 errors.append(fields.required(path, "an aggregation needs at least one selector of roles"))
             for index, selector in enumerate(chosen):
-                errors += selectors.validate(selector, f"{path}[{index}]")
+                if problems := selectors.validate(selector, f"{path}[{index}]"):
+                    errors += [*problems, fields.invalid(f"{path}[{index}]", selector, "cannot be read")]
         return errors
 
 
-class RoleBindingStrategy(_RbacStrategy):
+class RoleBinding(_Rbac):
     role_kinds: tuple[str, ...] = ("Role", "ClusterRole")
     namespaced = True
 
@@ -72,7 +73,7 @@ class RoleBindingStrategy(_RbacStrategy):
         return []
 
 
-class ClusterRoleBindingStrategy(RoleBindingStrategy):
+class ClusterRoleBinding(RoleBinding):
     role_kinds = ("ClusterRole",)
     namespaced = False
 

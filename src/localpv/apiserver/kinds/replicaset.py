@@ -10,7 +10,7 @@ from localpv.apiserver.kinds.base import StatusStrategy
 _COUNTS = ("fullyLabeledReplicas", "readyReplicas", "availableReplicas", "terminatingReplicas")
 
 
-class ReplicaSetStrategy(StatusStrategy):
+class ReplicaSet(StatusStrategy):
     def default(self, obj: Object) -> None:
         spec = obj.setdefault("spec", {})
         spec.setdefault("replicas", 1)

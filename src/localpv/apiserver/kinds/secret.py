@@ -24,7 +24,7 @@ _JSON_KEYS = {
 _HIDDEN = "<hidden>"
 
 
-class SecretStrategy(Strategy):
+class Secret(Strategy):
     generation = False
 
     def default(self, obj: Object) -> None:
@@ -33,7 +33,6 @@ class SecretStrategy(Strategy):
             data = obj.setdefault("data", {})
             for key, text in plain.items():
                 data[key] = base64.b64encode(text.encode("utf-8", "surrogatepass")).decode("ascii")
-        configmap.drop_empty(obj, "data")
         if not obj.get("type"):
             obj["type"] = OPAQUE
 

@@ -19,6 +19,7 @@ NETWORK = "10.96.0.0/16"
 NODE_PORTS = range(30000, 32768)
 
 _FAMILIES = ("IPv4", "IPv6")
+_IPV4_ONLY = "there is only an IPv4 network here"
 _POLICIES = ("PreferDualStack", "RequireDualStack", "SingleStack")
 
 
@@ -56,23 +57,24 @@ def needs_address(spec: Object) -> bool:
 
 def assign(spec: Object, allocate: Callable[[], str]) -> None:
     """Give a new Service, or one that was an ExternalName before, its families and its address."""
-    if not needs_address(spec):
-        return
     if spec.get("clusterIP") and not spec.get("clusterIPs"):
         spec["clusterIPs"] = [spec["clusterIP"]]
+    if not needs_address(spec):
+        return
     for_all = spec.get("clusterIP") == "None" and not spec.get("selector")
     if spec.get("ipFamilyPolicy") is None:
         spec["ipFamilyPolicy"] = "RequireDualStack" if for_all else "SingleStack"
     families: list[str] = spec.setdefault("ipFamilies", [])
-    for address in spec.get("clusterIPs", ())[len(families) :]:
-        if address == "None":
+    given = spec.get("clusterIPs", ())
+    for address in given[len(families) :]:
+        if "." not in address:
             break
-        families.append("IPv6" if ":" in address else "IPv4")
-    if not families:
+        families.append("IPv4")
+    if not families and (not given or given[0] == "None"):
         families.append("IPv4")
     if for_all and len(families) < 2 and spec["ipFamilyPolicy"] != "SingleStack":
         families.append("IPv6" if families[0] == "IPv4" else "IPv4")
-    if not spec.get("clusterIP") and not spec.get("clusterIPs"):
+    if not spec.get("clusterIP") and not given and families[0] == "IPv4":
         address = allocate()
         if address:
             spec["clusterIP"], spec["clusterIPs"] = address, [address]
@@ -118,7 +120,7 @@ def validate(spec: Object) -> FieldErrors:
     wrong = _wrong_addresses(addresses)
     if len(addresses) > 2:
         wrong.append(fields.invalid("spec.clusterIPs", addresses, "may have at most 2 values"))
-    return errors + wrong if wrong else errors + _wrong_families(spec, addresses, families)
+    return errors + wrong or _wrong_families(spec, addresses, families)
 
 
 def _external(spec: Object) -> FieldErrors:
@@ -167,12 +169,17 @@ def _wrong_families(spec: Object, addresses: list[str], families: list[str]) -> 
             if len(values) == 2:
                 why = f"must be RequireDualStack or PreferDualStack with two {key}"
                 errors.append(fields.invalid("spec.ipFamilyPolicy", policy, why))
+    errors += [
+        fields.invalid(f"spec.clusterIPs[{index}]", addresses, _IPV4_ONLY)
+        for index, address in enumerate(addresses)
+        if ":" in address and index >= len(families)
+    ]
     if errors or (headless and not spec.get("selector")):
         return errors
     if policy == "RequireDualStack":
-        errors.append(fields.invalid("spec.ipFamilyPolicy", policy, "there is only an IPv4 network here"))
+        errors.append(fields.invalid("spec.ipFamilyPolicy", policy, _IPV4_ONLY))
     errors += [
-        fields.invalid(f"spec.ipFamilies[{index}]", family, "there is only an IPv4 network here")
+        fields.invalid(f"spec.ipFamilies[{index}]", family, _IPV4_ONLY)
         for index, family in enumerate(families)
         if family == "IPv6"
     ]

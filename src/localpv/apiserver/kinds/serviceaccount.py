@@ -8,8 +8,9 @@ from localpv.apiserver.kinds.base import Strategy
 _MOUNTABLE_SECRETS = "kubernetes.io/enforce-mountable-secrets"
 
 
-class ServiceAccountStrategy(Strategy):
+class ServiceAccount(Strategy):
     generation = False
+    returns_deleted = True
 
     def prepare_for_create(self, obj: Object) -> None:
         _keep_names(obj)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from localpv.api import fields, names
 from localpv.api.fields import FieldErrors
 from localpv.api.objects import Object
+from localpv.apiserver.kinds import persistentvolumeclaim
 from localpv.apiserver.kinds import workload_common as common
 from localpv.apiserver.kinds.base import StatusStrategy
 
@@ -20,7 +21,7 @@ _CHANGEABLE = (
 _COUNTS = ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
 
 
-class StatefulSetStrategy(StatusStrategy):
+class StatefulSet(StatusStrategy):
     def default(self, obj: Object) -> None:
         spec = obj.setdefault("spec", {})
         spec.setdefault("serviceName", "")
@@ -74,7 +75,7 @@ class StatefulSetStrategy(StatusStrategy):
             for problem in (names.dns_label(service) if service else ())
         ]
         for index, claim in enumerate(spec.get("volumeClaimTemplates", ())):
-            errors += _wrong_claim(claim, f"spec.volumeClaimTemplates[{index}]")
+            errors += persistentvolumeclaim.validate_spec(claim["spec"], f"spec.volumeClaimTemplates[{index}].spec")
         return errors
 
     def validate_update(self, obj: Object, old: Object) -> FieldErrors:
@@ -93,9 +94,12 @@ class StatefulSetStrategy(StatusStrategy):
         return names.dns_label(name)
 
     def warnings(self, obj: Object) -> list[str]:
+        found: list[str] = []
+        for index, claim in enumerate(obj["spec"].get("volumeClaimTemplates", ())):
+            found += persistentvolumeclaim.spec_warnings(claim["spec"], f"spec.volumeClaimTemplates[{index}]")
         if obj["spec"].get("revisionHistoryLimit", 0) < 0:
-            return ["spec.revisionHistoryLimit: below 0 every old revision is kept for ever; 0 or more is better"]
-        return []
+            found.append("spec.revisionHistoryLimit: below 0 every old revision is kept for ever; 0 or more is better")
+        return found
 
 
 def _default_claim(claim: Object) -> None:
@@ -105,15 +109,7 @@ def _default_claim(claim: Object) -> None:
     status = claim.setdefault("status", {})
     if not status.get("phase"):
         status["phase"] = "Pending"
-    spec = claim.setdefault("spec", {})
-    if not spec.get("volumeMode"):
-        spec["volumeMode"] = "Filesystem"
-
-
-def _wrong_claim(claim: Object, path: str) -> FieldErrors:
-    from localpv.apiserver.kinds import persistentvolumeclaim
-
-    return persistentvolumeclaim.validate_spec(claim["spec"], f"{path}.spec")
+    persistentvolumeclaim.default_spec(claim.setdefault("spec", {}))
 
 
 def _drop_max_unavailable(obj: Object, old: Object) -> None:

@@ -1,4 +1,4 @@
-"""What the kinds that make pods have in common: selectors, counts, percentages, templates, and the scale subresource."""
+"""What the kinds that make pods have in common: selectors, counts, percentages, templates, the scale subresource."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from localpv.api import fields, names, selectors
-from localpv.api.fields import FieldErrors
+from localpv.api.fields import FieldError, FieldErrors
 from localpv.api.objects import Object
 from localpv.apiserver.kinds import pod_template
 
@@ -58,7 +58,7 @@ def selects(selector: Object | None, labels: dict[str, str]) -> bool | None:
         return False
     if selectors.validate(selector, ""):
         return None
-    return selectors.from_label_selector(selector).matches(labels)
+    return selectors.from_object(selector).matches(labels)
 
 
 def wrong_template(spec: Object, template: Object, kind: str) -> FieldErrors:
@@ -75,7 +75,7 @@ def wrong_template(spec: Object, template: Object, kind: str) -> FieldErrors:
     return errors + wrong_restart(template, kind)
 
 
-def not_selected(labels: dict[str, str]) -> FieldErrors | Any:
+def not_selected(labels: dict[str, str]) -> FieldError:
     return fields.invalid("spec.template.metadata.labels", labels, "these labels are not what `selector` asks for")
 
 
@@ -155,11 +155,11 @@ BUILT_IN = ScalePaths()
 def to_scale(obj: Object, paths: ScalePaths = BUILT_IN) -> Object:
     """The autoscaling/v1 Scale of an object."""
     metadata = obj["metadata"]
-    status: Object = {"replicas": _number(_at(obj, paths.status))}
+    status: Object = {"replicas": _number(value_at(obj, paths.status))}
     selector = _selector_text(obj, paths)
     if selector:
         status["selector"] = selector
-    spec = _number(_at(obj, paths.spec))
+    spec = _number(value_at(obj, paths.spec))
     keep = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     return {
         "kind": "Scale",
@@ -186,15 +186,16 @@ def apply_scale(obj: Object, scale: Object, paths: ScalePaths = BUILT_IN) -> Non
 
 def _selector_text(obj: Object, paths: ScalePaths) -> str:
     if paths.selector:
-        text = _at(obj, paths.selector)
+        text = value_at(obj, paths.selector)
         return text if isinstance(text, str) else ""
     if paths is not BUILT_IN:
         return ""
     selector = obj.get("spec", {}).get("selector")
-    return str(selectors.from_label_selector(selector)) if selector else ""
+    return str(selectors.from_object(selector)) if selector else ""
 
 
-def _at(obj: Object, path: str) -> Any:
+def value_at(obj: Object, path: str) -> Any:
+    """What is at a dotted path, or None."""
     value: Any = obj
     for key in path.removeprefix(".").split("."):
         if not isinstance(value, dict):
