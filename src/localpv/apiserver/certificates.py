@@ -219,7 +219,7 @@ def _make(paths: Paths, wanted: list[str], now: datetime) -> None:
         # Only the note is missing.
         _write_note(paths, present + ca_pem, *held)
         return
-    until = max(now, _NOT_BEFORE_THIS) + SERVER_LIFETIME
+    until = (max(now, _NOT_BEFORE_THIS) + SERVER_LIFETIME).replace(microsecond=0)
     issued = _issue(wanted, server_key, ca, ca_key, until)
     secret_files.write(paths.certificate, issued)
     _write_note(paths, issued + ca_pem, set(wanted), until)

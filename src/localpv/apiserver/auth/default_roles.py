@@ -1,0 +1,237 @@
+"""The ClusterRoles and their bindings of the first start: those of Kubernetes, cut down to our kinds, and our own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from localpv.api.objects import Object
+from localpv.apiserver.auth import aggregation, identity, node_rule
+
+SYSTEM = "kube-system"
+"""Where the components have their service accounts."""
+
+AGENT = node_rule.AGENT_ROLE
+MANAGER = "localpv-manager"
+
+_RBAC = "rbac.authorization.k8s.io"
+_STORAGE = "storage.k8s.io"
+_AUTHENTICATION = "authentication.k8s.io"
+_AUTHORIZATION = "authorization.k8s.io"
+_EVENTS = ("", "events.k8s.io")
+_OPERATOR = "local.storage.openshift.com"
+
+_READ = ("get", "list", "watch")
+_WRITE = ("create", "delete", "deletecollection", "patch", "update")
+
+_LABELS = {"kubernetes.io/bootstrapping": "rbac-defaults"}
+_AGGREGATE = "rbac.authorization.k8s.io/aggregate-to-"
+
+
+def cluster_roles() -> list[Object]:
+    roles = _cluster_roles()
+    summed = {role["metadata"]["name"]: role for role in aggregation.outdated(roles)}
+    return [summed.get(role["metadata"]["name"], role) for role in roles]
+
+
+def _rule(verbs: Sequence[str], groups: str | Sequence[str], *resources: str) -> Object:
+    listed = [groups] if isinstance(groups, str) else list(groups)
+    return {"verbs": list(verbs), "apiGroups": listed, "resources": list(resources)}
+
+
+def _paths(*paths: str) -> Object:
+    return {"verbs": ["get"], "nonResourceURLs": list(paths)}
+
+
+def _role(name: str, *rules: Object, aggregate_to: str = "") -> Object:
+    labels = dict(_LABELS)
+    if aggregate_to:
+        labels[_AGGREGATE + aggregate_to] = "true"
+    return {
+        "apiVersion": f"{_RBAC}/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": name, "labels": labels},
+        "rules": list(rules),
+    }
+
+
+def _sum_role(name: str, *, aggregate_to: str = "") -> Object:
+    """A role for people in a namespace: the sum of all roles with the label for it, so that CRDs can add theirs."""
+    role = _role(name, aggregate_to=aggregate_to)
+    role["aggregationRule"] = {"clusterRoleSelectors": [{"matchLabels": {_AGGREGATE + name: "true"}}]}
+    return role
+
+
+def _cluster_roles() -> list[Object]:
+    public = ("/healthz", "/livez", "/readyz", "/version", "/version/")
+    discovery = ("/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*", *public)
+    everything: Object = {"verbs": ["*"], "nonResourceURLs": ["*"]}
+    return [
+        _role("cluster-admin", _rule(["*"], "*", "*"), everything),
+        _sum_role("admin"),
+        _sum_role("edit", aggregate_to="admin"),
+        _sum_role("view", aggregate_to="edit"),
+        _role("system:aggregate-to-admin", *_admin_rules(), aggregate_to="admin"),
+        _role("system:aggregate-to-edit", *_edit_rules(), aggregate_to="edit"),
+        _role("system:aggregate-to-view", *_view_rules(), aggregate_to="view"),
+        _role("system:public-info-viewer", _paths(*public)),
+        _role("system:discovery", _paths(*discovery)),
+        _role(
+            "system:basic-user",
+            _rule(["create"], _AUTHORIZATION, "selfsubjectaccessreviews", "selfsubjectrulesreviews"),
+            _rule(["create"], _AUTHENTICATION, "selfsubjectreviews"),
+        ),
+        _role(
+            "system:auth-delegator",
+            _rule(["create"], _AUTHENTICATION, "tokenreviews"),
+            _rule(["create"], _AUTHORIZATION, "subjectaccessreviews"),
+        ),
+        _role(
+            "system:monitoring",
+            _paths("/metrics", "/livez", "/livez/*", "/readyz", "/readyz/*", "/healthz", "/healthz/*"),
+        ),
+        _role("system:node", *_node_rules()),
+        _role(
+            "system:persistent-volume-provisioner",
+            _rule([*_READ, "create", "delete"], "", "persistentvolumes"),
+            _rule([*_READ, "update"], "", "persistentvolumeclaims"),
+            _rule(_READ, _STORAGE, "storageclasses"),
+            _rule(["watch"], "", "events"),
+            _rule(["create", "patch", "update"], _EVENTS, "events"),
+        ),
+        _role(AGENT, *_agent_rules()),
+        _role(MANAGER, *_manager_rules()),
+    ]
+
+
+def _view_rules() -> list[Object]:
+    """Secrets are left out: who reads them can act as the service accounts whose tokens they hold."""
+    return [
+        _rule(
+            _READ,
+            "",
+            *("configmaps", "namespaces", "persistentvolumeclaims", "persistentvolumeclaims/status", "pods"),
+            *("pods/log", "pods/status", "serviceaccounts", "services", "services/status"),
+        ),
+        _rule(_READ, _EVENTS, "events"),
+        _rule(
+            _READ,
+            "apps",
+            *("daemonsets", "daemonsets/status"),
+            *("deployments", "deployments/scale", "deployments/status"),
+            *("replicasets", "replicasets/scale", "replicasets/status"),
+            *("statefulsets", "statefulsets/scale", "statefulsets/status"),
+        ),
+        _rule(_READ, "batch", "jobs", "jobs/status"),
+        _rule(_READ, _STORAGE, "csistoragecapacities"),
+    ]
+
+
+def _edit_rules() -> list[Object]:
+    return [
+        _rule(_READ, "", "secrets"),
+        _rule(["impersonate"], "", "serviceaccounts"),
+        _rule(_WRITE, "", "configmaps", "persistentvolumeclaims", "pods", "secrets", "serviceaccounts", "services"),
+        _rule(["create"], "", "pods/eviction", "serviceaccounts/token"),
+        _rule(_WRITE, _EVENTS, "events"),
+        _rule(
+            _WRITE,
+            "apps",
+            *("daemonsets", "deployments", "deployments/scale", "replicasets", "replicasets/scale"),
+            *("statefulsets", "statefulsets/scale"),
+        ),
+        _rule(_WRITE, "batch", "jobs"),
+        _rule([*_READ, *_WRITE], "coordination.k8s.io", "leases"),
+    ]
+
+
+def _admin_rules() -> list[Object]:
+    return [
+        _rule(["create"], _AUTHORIZATION, "localsubjectaccessreviews"),
+        _rule([*_READ, *_WRITE], _RBAC, "rolebindings", "roles"),
+    ]
+
+
+def _node_rules() -> list[Object]:
+    """For what runs pods on a node."""
+    return [
+        _rule(["create"], _AUTHENTICATION, "tokenreviews"),
+        _rule(["create"], _AUTHORIZATION, "localsubjectaccessreviews", "subjectaccessreviews"),
+        _rule([*_READ, "create", "patch", "update"], "", "nodes"),
+        _rule(["patch", "update"], "", "nodes/status"),
+        _rule([*_READ, "create", "delete"], "", "pods"),
+        _rule(["patch", "update"], "", "pods/status"),
+        _rule(["create"], "", "pods/eviction", "serviceaccounts/token"),
+        _rule(_READ, "", "configmaps", "secrets", "services"),
+        _rule(["get"], "", "persistentvolumeclaims", "persistentvolumes", "serviceaccounts"),
+        _rule(["get", "patch", "update"], "", "persistentvolumeclaims/status"),
+        _rule(["create", "patch", "update"], _EVENTS, "events"),
+        _rule(["create", "delete", "get", "patch", "update"], "coordination.k8s.io", "leases"),
+        _rule(["create", "delete", "get", "patch", "update"], _STORAGE, "csinodes"),
+        _rule(_READ, _STORAGE, "csidrivers"),
+        _rule(["get"], _STORAGE, "volumeattachments"),
+    ]
+
+
+def _agent_rules() -> list[Object]:
+    """No PersistentVolumes. Which of the LocalDisks and Nodes are meant is said by `auth/node_rule.py`."""
+    return [
+        _rule([*_READ, "create", "delete", "patch", "update"], node_rule.GROUP, node_rule.LOCAL_DISKS),
+        _rule(["get", "patch", "update"], node_rule.GROUP, f"{node_rule.LOCAL_DISKS}/status"),
+        _rule(_READ, "", "nodes"),
+        _rule(_READ, _STORAGE, "storageclasses"),
+        _rule(["create", "patch"], _EVENTS, "events"),
+    ]
+
+
+def _manager_rules() -> list[Object]:
+    """The only writer of PersistentVolumes."""
+    return [
+        _rule([*_READ, "create", "delete", "patch", "update"], "", "persistentvolumes"),
+        _rule(["patch", "update"], "", "persistentvolumes/status"),
+        _rule([*_READ, "patch", "update"], "", "persistentvolumeclaims"),
+        _rule(["patch", "update"], "", "persistentvolumeclaims/status"),
+        _rule([*_READ, *_WRITE], node_rule.GROUP, node_rule.LOCAL_DISKS),
+        _rule(["get", "patch", "update"], node_rule.GROUP, f"{node_rule.LOCAL_DISKS}/status"),
+        _rule([*_READ, "patch", "update"], _OPERATOR, "localstorages"),
+        _rule(["get", "patch", "update"], _OPERATOR, "localstorages/status"),
+        _rule(["update"], _OPERATOR, "localstorages/finalizers"),
+        _rule([*_READ, "create", "delete", "patch", "update"], _STORAGE, "storageclasses"),
+        _rule(_READ, _STORAGE, "csidrivers", "csinodes", "csistoragecapacities", "volumeattachments"),
+        _rule([*_READ, "create", "delete", "patch", "update"], "apps", "daemonsets"),
+        _rule([*_READ, "create", "delete", "patch", "update"], "", "configmaps"),
+        _rule(_READ, "", "namespaces", "nodes", "pods"),
+        _rule([*_READ, "create", "patch", "update"], _EVENTS, "events"),
+        _rule([*_READ, "create", "patch", "update"], "coordination.k8s.io", "leases"),
+    ]
+
+
+def cluster_role_bindings() -> list[Object]:
+    return [
+        _binding("cluster-admin", _group(identity.MASTERS)),
+        _binding("system:discovery", _group(identity.AUTHENTICATED)),
+        _binding("system:basic-user", _group(identity.AUTHENTICATED)),
+        _binding("system:public-info-viewer", _group(identity.AUTHENTICATED), _group(identity.UNAUTHENTICATED)),
+        _binding("system:monitoring", _group("system:monitoring")),
+        # Whoever runs pods must be given this on purpose, as on Kubernetes.
+        _binding("system:node"),
+        _binding(AGENT, _account(AGENT), _group(node_rule.AGENTS)),
+        _binding(MANAGER, _account(MANAGER)),
+    ]
+
+
+def _binding(role: str, *subjects: Object) -> Object:
+    return {
+        "apiVersion": f"{_RBAC}/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": role, "labels": dict(_LABELS)},
+        "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": role},
+        **({"subjects": list(subjects)} if subjects else {}),
+    }
+
+
+def _group(name: str) -> Object:
+    return {"apiGroup": _RBAC, "kind": "Group", "name": name}
+
+
+def _account(name: str) -> Object:
+    return {"kind": "ServiceAccount", "name": name, "namespace": SYSTEM}
