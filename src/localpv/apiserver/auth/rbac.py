@@ -64,6 +64,7 @@ class _Permissions:
     """All that one user may do in one namespace, or cluster-wide."""
 
     grants: list[_Grant]
+    cluster_roles: frozenset[str]
     refusal: Decision
     decisions: dict[tuple[str, str, str, str], tuple[_Allow, ...]] = field(default_factory=dict)
     paths: dict[tuple[str, str], Decision] = field(default_factory=dict)
@@ -199,7 +200,7 @@ class Authorizer:
 
     def cluster_roles(self, user: User) -> frozenset[str]:
         """Names of the ClusterRoles that the user has in the whole cluster."""
-        return frozenset(grant.role for grant in self._permissions_of(user, "").grants if grant.role)
+        return self._permissions_of(user, "").cluster_roles
 
     def _current(self) -> _Bindings:
         if self._bindings is None:
@@ -225,7 +226,8 @@ class Authorizer:
         # A binding may name the user and one of its groups; it counts once.
         grants = list({grant.binding: grant for grant in reversed(grants)}.values())[::-1]
         errors = list(dict.fromkeys(grant.error for grant in grants if grant.error))
-        return _Permissions(grants, Decision(False, f"RBAC: {summed_up(errors)}") if errors else _NO)
+        roles = frozenset(grant.role for grant in grants if grant.role)
+        return _Permissions(grants, roles, Decision(False, f"RBAC: {summed_up(errors)}") if errors else _NO)
 
 
 def summed_up(errors: Iterable[str]) -> str:
