@@ -25,7 +25,7 @@ from localpv.apiserver.upkeep.events import forget_old_events
 from localpv.apiserver.upkeep.garbage import GarbageCollector
 from localpv.apiserver.upkeep.namespaces import NamespaceKeeper
 from localpv.apiserver.writing import Writer
-from localpv.errors import StartError
+from localpv.errors import AlreadyExists, StartError
 from localpv.store.store import Store
 
 log = logging.getLogger(__name__)
@@ -134,7 +134,8 @@ class ApiServer:
             kind = self.kinds.by_kind(obj["apiVersion"], obj["kind"])
             assert kind is not None
             call = Call(kind=kind, namespace=obj["metadata"].get("namespace", ""))
-            await self.writer.create(call, obj)
+            with contextlib.suppress(AlreadyExists):  # the upkeep of namespaces makes some of them as well
+                await self.writer.create(call, obj)
 
     async def _listen(self, paths: certificates.Paths) -> None:
         settings = self.settings

@@ -204,9 +204,8 @@ class Writer:
         strategy = call.kind.strategy
         if not strategy.generation or call.subresource == "status":
             return
-        changed = any(
-            obj.get(key) != old.get(key) for key in {**obj, **old} if key not in ("metadata", "status", "apiVersion")
-        )
+        aside = ("metadata", "apiVersion") if strategy.generation_counts_status else ("metadata", "apiVersion", "status")
+        changed = any(obj.get(key) != old.get(key) for key in {**obj, **old} if key not in aside)
         metadata, before = obj["metadata"], old["metadata"]
         if not changed and strategy.generation_counts_annotations:
             changed = metadata.get("annotations") != before.get("annotations")

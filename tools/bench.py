@@ -1,0 +1,346 @@
+"""Measures the embedded engine and prints each figure beside its target; the figures are saved in `.bench/`.
+
+The engine runs as its own process, as users run it. The load comes from a lean client of its own: on two cores a
+full client library would cost more than the server that it measures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import platform
+import shutil
+import signal
+import ssl
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+ROOT = Path(__file__).parent.parent
+PVS = "/api/v1/persistentvolumes"
+
+
+@dataclass
+class Figure:
+    name: str
+    value: float
+    unit: str
+    target: float
+    better: str  # "less" or "more"
+
+    @property
+    def met(self) -> bool:
+        return self.value <= self.target if self.better == "less" else self.value >= self.target
+
+
+def volume(name: str, node: str = "node-1") -> bytes:
+    """A local PersistentVolume as a provisioner makes it."""
+    return json.dumps(
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {
+                "name": name,
+                "labels": {"localpv.dev/node": node},
+                "annotations": {"pv.kubernetes.io/provisioned-by": "localpv.dev/bench"},
+            },
+            "spec": {
+                "capacity": {"storage": "100Gi"},
+                "accessModes": ["ReadWriteOnce"],
+                "persistentVolumeReclaimPolicy": "Delete",
+                "storageClassName": "local-fast",
+                "volumeMode": "Filesystem",
+                "local": {"path": f"/mnt/disks/{name}"},
+                "nodeAffinity": {
+                    "required": {
+                        "nodeSelectorTerms": [
+                            {
+                                "matchExpressions": [
+                                    {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
+                                ]
+                            }
+                        ]
+                    }
+                },
+            },
+        },
+        separators=(",", ":"),
+    ).encode()
+
+
+@dataclass
+class Server:
+    """Where the engine listens and how to get in."""
+
+    host: str
+    port: int
+    token: str
+    context: ssl.SSLContext
+    pid: int
+
+    @classmethod
+    def from_kubeconfig(cls, path: Path, pid: int) -> Server:
+        import base64
+
+        import yaml
+
+        config = yaml.safe_load(path.read_text())
+        cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
+        url = urlsplit(cluster["server"])
+        ca = base64.b64decode(cluster["certificate-authority-data"]).decode()
+        context = ssl.create_default_context(cadata=ca)
+        return cls(url.hostname or "127.0.0.1", url.port or 443, user["token"], context, pid)
+
+
+class Connection:
+    """One keep-alive connection that sends prepared requests and reads whole answers."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, token: str, host: str) -> None:
+        self._reader, self._writer = reader, writer
+        self._head = f"Host: {host}\r\nAuthorization: Bearer {token}\r\n".encode()
+
+    @classmethod
+    async def open(cls, server: Server) -> Connection:
+        reader, writer = await asyncio.open_connection(server.host, server.port, ssl=server.context, limit=1 << 20)
+        return cls(reader, writer, server.token, server.host)
+
+    def send(self, method: str, path: str, body: bytes = b"") -> None:
+        self._writer.write(
+            b"%b %b HTTP/1.1\r\n%bContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b"
+            % (method.encode(), path.encode(), self._head, len(body), body)
+        )
+
+    async def head(self) -> tuple[int, dict[bytes, bytes]]:
+        lines = (await self._reader.readuntil(b"\r\n\r\n")).split(b"\r\n")
+        headers = dict(line.lower().split(b": ", 1) for line in lines[1:] if line)
+        return int(lines[0].split()[1]), headers
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        while size := int(await self._reader.readline(), 16):
+            yield (await self._reader.readexactly(size + 2))[:-2]
+        await self._reader.readline()
+
+    async def call(self, method: str, path: str, body: bytes = b"") -> tuple[int, int]:
+        """(status, bytes of the answer)"""
+        self.send(method, path, body)
+        code, headers = await self.head()
+        if b"content-length" in headers:
+            return code, len(await self._reader.readexactly(int(headers[b"content-length"])))
+        return code, sum([len(chunk) async for chunk in self.chunks()])
+
+    async def close(self) -> None:
+        self._writer.close()
+        try:
+            await self._writer.wait_closed()
+        except OSError:
+            return
+
+
+def start(data: Path) -> tuple[subprocess.Popen[str], float]:
+    """Start the engine; (process, seconds until it said that it is ready)."""
+    began = time.perf_counter()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "localpv", "apiserver", "--data", str(data), "--listen", "127.0.0.1:0"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    if not line.startswith("ready "):
+        raise SystemExit(f"bench: the engine did not start: {line!r}")
+    return process, time.perf_counter() - began
+
+
+def stop(process: subprocess.Popen[str]) -> None:
+    process.send_signal(signal.SIGTERM)
+    process.wait(20)
+
+
+def memory_mb(pid: int) -> float:
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+        if line.startswith("Rss:"):
+            return int(line.split()[1]) / 1024
+    raise RuntimeError("no memory figure")
+
+
+def cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+async def creates(server: Server, count: int, clients: int, progress: Callable[[str], None]) -> float:
+    """Durable creates a second."""
+    connections = [await Connection.open(server) for _ in range(clients)]
+    bodies = iter([volume(f"bench-{number:05}", f"node-{number % 100}") for number in range(count)])
+    done = 0
+
+    async def client(connection: Connection) -> None:
+        nonlocal done
+        for body in bodies:
+            code, _ = await connection.call("POST", PVS, body)
+            if code != 201:
+                raise RuntimeError(f"a create was answered with {code}")
+            done += 1
+            if done % 1000 == 0:
+                progress(f"creates {done}/{count}")
+
+    began = time.perf_counter()
+    await asyncio.gather(*map(client, connections))
+    seconds = time.perf_counter() - began
+    for connection in connections:
+        await connection.close()
+    return count / seconds
+
+
+async def lists(server: Server, path: str, times: int) -> tuple[float, float, int]:
+    """(median seconds as the client sees it, median CPU seconds of the server, bytes)."""
+    connection = await Connection.open(server)
+    seen, used, size = [], [], 0
+    for _ in range(times):
+        before, began = cpu_seconds(server.pid), time.perf_counter()
+        code, size = await connection.call("GET", path)
+        seen.append(time.perf_counter() - began)
+        used.append(cpu_seconds(server.pid) - before)
+        assert code == 200
+    await connection.close()
+    return statistics.median(seen), statistics.median(used), size
+
+
+async def watch_latency(server: Server, rate: int, seconds: float) -> list[float]:
+    """Seconds from the answer to a write until a watcher has the event, and from sending it: the larger is kept."""
+    watcher, writer = await Connection.open(server), await Connection.open(server)
+    sent: dict[bytes, float] = {}
+    latencies: list[float] = []
+    total = int(rate * seconds)
+    watcher.send("GET", "/api/v1/namespaces/default/configmaps?watch=true&resourceVersion=0&timeoutSeconds=120")
+    await watcher.head()
+    finished = asyncio.Event()
+
+    async def watch() -> None:
+        async for chunk in watcher.chunks():
+            now = time.perf_counter()
+            for line in chunk.splitlines():
+                name = line.split(b'"name":"', 1)[1].split(b'"', 1)[0]
+                if name in sent:
+                    latencies.append(now - sent.pop(name))
+            if len(latencies) == total:
+                finished.set()
+                return
+
+    task = asyncio.create_task(watch())
+    pool = [writer] + [await Connection.open(server) for _ in range(7)]
+    free: asyncio.Queue[Connection] = asyncio.Queue()
+    for connection in pool:
+        free.put_nowait(connection)
+
+    async def write(number: int) -> None:
+        connection = await free.get()
+        name = f"bench-{number}"
+        body = json.dumps({"metadata": {"name": name}, "data": {"a": "b"}}).encode()
+        sent[name.encode()] = time.perf_counter()
+        await connection.call("POST", "/api/v1/namespaces/default/configmaps", body)
+        free.put_nowait(connection)
+
+    began, writes = time.perf_counter(), []
+    for number in range(total):
+        delay = began + number / rate - time.perf_counter()
+        if delay > 0:
+            await asyncio.sleep(delay)
+        writes.append(asyncio.create_task(write(number)))
+    await asyncio.gather(*writes)
+    await asyncio.wait_for(finished.wait(), 30)
+    await task
+    for connection in [*pool, watcher]:
+        await connection.close()
+    return latencies
+
+
+@asynccontextmanager
+async def engine(folder: Path) -> AsyncIterator[tuple[Server, float]]:
+    process, seconds = start(folder)
+    try:
+        yield Server.from_kubeconfig(folder / "kubeconfig", process.pid), seconds
+    finally:
+        stop(process)
+
+
+async def measure(folder: Path, count: int, progress: Callable[[str], None]) -> list[Figure]:
+    figures = []
+    progress("first start")
+    async with engine(folder) as (_, seconds):
+        figures.append(Figure("first start to ready", seconds, "s", 1.5, "less"))
+    async with engine(folder) as (server, seconds):
+        figures.append(Figure("second start to ready", seconds, "s", 1.5, "less"))
+        before = cpu_seconds(server.pid)
+        rate = await creates(server, count, 32, progress)
+        each = (cpu_seconds(server.pid) - before) / count * 1e6
+        figures.append(Figure("durable creates, 32 clients", rate, "/s", 3000, "more"))
+        figures.append(Figure("server CPU for one create", each, "us", 333, "less"))
+        progress("memory")
+        figures.append(Figure(f"memory with {count} objects", memory_mb(server.pid), "MB", 80, "less"))
+        progress("list")
+        seen, used, size = await lists(server, PVS, 7)
+        figures.append(Figure(f"list of {count} PVs, server CPU", used, "s", 0.1, "less"))
+        figures.append(Figure(f"list of {count} PVs, at the client ({size >> 20} MiB)", seen, "s", 0.3, "less"))
+        seen, _, _ = await lists(server, f"{PVS}?labelSelector=localpv.dev/node%3Dnode-7", 7)
+        figures.append(Figure("list of one node's PVs among them", seen, "s", 0.05, "less"))
+        progress("watch latency")
+        latencies = sorted(await watch_latency(server, 500, 6.0))
+        figures.append(
+            Figure("watch latency p99 at 500 events/s", latencies[int(len(latencies) * 0.99)] * 1e3, "ms", 10, "less")
+        )
+        figures.append(Figure("watch latency p50 at 500 events/s", statistics.median(latencies) * 1e3, "ms", 5, "less"))
+        figures.append(Figure("memory after all of this", memory_mb(server.pid), "MB", 100, "less"))
+    progress("start with all objects")
+    async with engine(folder) as (server, seconds):
+        figures.append(Figure(f"start to ready with {count} objects", seconds, "s", 1.5, "less"))
+    return figures
+
+
+def report(figures: list[Figure]) -> str:
+    lines = [f"{'figure':52}{'measured':>12}{'target':>12}"]
+    for figure in figures:
+        sign = "<=" if figure.better == "less" else ">="
+        mark = "" if figure.met else "   falls short"
+        measured, target = f"{figure.value:.3g} {figure.unit}", f"{sign} {figure.target:g}"
+        if figure.value >= 1000:
+            measured = f"{figure.value:.0f} {figure.unit}"
+        lines.append(f"{figure.name:52}{measured:>12}{target:>12}{mark}")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=10_000, help="objects to create")
+    parser.add_argument("--folder", type=Path, help="where the database goes; default: a new folder on this disk")
+    arguments = parser.parse_args()
+
+    def progress(text: str) -> None:
+        if sys.stderr.isatty():
+            print(f"\r\033[K{text} ...", end="", file=sys.stderr, flush=True)
+
+    folder = Path(tempfile.mkdtemp(prefix="localpv-bench-", dir=arguments.folder or "/var/tmp"))
+    try:
+        figures = asyncio.run(measure(folder / "data", arguments.count, progress))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    progress("")
+    machine = f"{os.cpu_count()} cores, Python {platform.python_version()}, Linux {platform.release()}"
+    print(f"\n{machine}\n{report(figures)}")
+    saved = ROOT / ".bench"
+    saved.mkdir(exist_ok=True)
+    content = {"machine": machine, "figures": [asdict(figure) for figure in figures]}
+    (saved / "engine.json").write_text(json.dumps(content, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
