@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from localpv.api import fields, names, quantity
-from localpv.apiserver.kinds import volume_selectors as selectors
+from localpv.api import fields, names, quantity, selectors
 from localpv.api.fields import FieldError, FieldErrors
 from localpv.api.objects import Object
 from localpv.apiserver.kinds import pod_node_labels, volume_equality, volume_sources
@@ -158,7 +157,7 @@ class CSIStorageCapacity(Strategy):
 
 def _capacity_errors(obj: Object) -> Errors:
     if (topology := obj.get("nodeTopology")) is not None:
-        yield from selectors.validate_label_selector(topology, "nodeTopology")
+        yield from selectors.validate(topology, "nodeTopology")
     storage_class = obj.get("storageClassName", "")
     for sentence in names.dns_subdomain(storage_class):
         yield fields.invalid("storageClassName", storage_class, sentence)

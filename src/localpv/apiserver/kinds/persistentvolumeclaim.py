@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from localpv.api import fields, names, quantity
-from localpv.apiserver.kinds import volume_selectors as selectors
+from localpv.api import fields, names, quantity, selectors
 from localpv.api.fields import FieldError, FieldErrors
 from localpv.api.objects import Object
 from localpv.apiserver.kinds import volume_access, volume_equality
@@ -60,7 +59,8 @@ class PersistentVolumeClaim(StatusStrategy):
 
 def default_spec(spec: Object) -> None:
     """Also for the claims that are written into pods and stateful sets."""
-    spec.setdefault("resources", {})
+    for amounts in spec.setdefault("resources", {}).values():
+        volume_access.round_up(amounts)
     if "volumeMode" not in spec:
         spec["volumeMode"] = "Filesystem"
 
@@ -77,7 +77,7 @@ def _spec_errors(spec: Object, path: str) -> Errors:
     else:
         yield from volume_access.access_modes(modes, f"{path}.accessModes")
     if (selector := spec.get("selector")) is not None:
-        yield from selectors.validate_label_selector(selector, f"{path}.selector")
+        yield from selectors.validate(selector, f"{path}.selector")
 
     # Kubernetes names the field by the resource and leaves `requests` out.
     asked = requests(spec).get("storage")

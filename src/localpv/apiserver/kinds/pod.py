@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from localpv.api import fields
+from localpv.api import fields, objects
 from localpv.api.fields import FieldError, FieldErrors
 from localpv.api.objects import Object
 from localpv.apiserver.kinds import (
@@ -44,12 +44,15 @@ class Pod(StatusStrategy):
     def default(self, obj: Object) -> None:
         spec = obj.setdefault("spec", {})
         pod_defaults.default_spec(spec)
+        if spec["terminationGracePeriodSeconds"] < 0:
+            spec["terminationGracePeriodSeconds"] = 1
         pod_defaults.default_pod(obj)
         pod_resources.default_pod(spec)
         pod_status.default(obj.setdefault("status", {}))
 
     def prepare_for_create(self, obj: Object) -> None:
         spec = obj["spec"]
+        pod_admission.refuse_unknown_classes(obj)
         pod_admission.add_service_account(obj)
         pod_admission.add_priority(spec)
         pod_admission.add_tolerations(spec)
@@ -60,6 +63,7 @@ class Pod(StatusStrategy):
                 "type": "PodScheduled",
                 "status": "False",
                 "reason": "SchedulingGated",
+                "lastTransitionTime": objects.now(),
                 "message": "no node is looked for while there are scheduling gates",
             }
             obj["status"]["conditions"] = [gated]
@@ -140,4 +144,3 @@ def _new_errors(spec: Object) -> Errors:
         yield fields.forbidden("spec.ephemeralContainers", "they are added to pods that run")
     if spec.get("nodeName") and spec.get("schedulingGates"):
         yield fields.forbidden("spec.nodeName", "cannot be set while there are scheduling gates")
-    yield from pod_admission.priority_errors(spec)

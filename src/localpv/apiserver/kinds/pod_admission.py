@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from localpv.api import fields
-from localpv.api.fields import FieldError
+from localpv import errors
+from localpv.api import status
 from localpv.api.objects import Object
-
-Errors = Iterator[FieldError]
 
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 """On pods that only show what a node runs by itself."""
@@ -18,6 +14,8 @@ _SICK = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 PRIORITIES = {"": 0, "system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 """The priority classes that every cluster has; the engine has no others."""
+
+PREEMPTION = "PreemptLowerPriority"
 
 
 def add_tolerations(spec: Object) -> None:
@@ -41,23 +39,37 @@ def add_service_account(pod: Object) -> None:
         spec["serviceAccountName"] = spec["serviceAccount"] = "default"
 
 
+def refuse_unknown_classes(pod: Object) -> None:
+    """Classes that the pod names and the engine does not have, and values that only a class may give.
+
+    In Kubernetes these are answers of admission, so they are Forbidden and come before any validation.
+    """
+    spec = pod["spec"]
+    name = spec.get("priorityClassName", "")
+    if name not in PRIORITIES:
+        raise _refused(pod, f"no PriorityClass with name {name} was found")
+    if spec.get("priority", PRIORITIES[name]) != PRIORITIES[name]:
+        raise _refused(pod, f"priority follows from priorityClassName and is {PRIORITIES[name]}: leave it out")
+    if spec.get("preemptionPolicy", PREEMPTION) != PREEMPTION:
+        raise _refused(pod, f"preemptionPolicy follows from priorityClassName and is {PREEMPTION}: leave it out")
+    if spec.get("runtimeClassName"):
+        raise _refused(
+            pod, f"RuntimeClass {spec['runtimeClassName']} not found: the engine has one runtime, so leave it out"
+        )
+    if spec.get("overhead"):
+        raise _refused(pod, "overhead follows from a RuntimeClass: leave it out")
+
+
+def _refused(pod: Object, why: str) -> errors.Forbidden:
+    return status.forbidden("pods", "", pod["metadata"].get("name", ""), why)
+
+
 def add_priority(spec: Object) -> None:
-    priority = PRIORITIES.get(spec.get("priorityClassName", ""))
-    if priority is not None:
-        spec.setdefault("priority", priority)
-        spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
+    spec["priority"] = PRIORITIES[spec.get("priorityClassName", "")]
+    spec["preemptionPolicy"] = PREEMPTION
 
 
 def keep_priority(spec: Object, old: Object) -> None:
     for name in ("priority", "preemptionPolicy"):
         if name in old:
             spec.setdefault(name, old[name])
-
-
-def priority_errors(spec: Object) -> Errors:
-    name = spec.get("priorityClassName", "")
-    if name not in PRIORITIES:
-        yield fields.not_found("spec.priorityClassName", name)
-    elif spec.get("priority") != PRIORITIES[name]:
-        why = f"follows from priorityClassName and is {PRIORITIES[name]}: leave it out"
-        yield fields.forbidden("spec.priority", why)

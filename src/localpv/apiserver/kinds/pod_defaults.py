@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from localpv.api.objects import Object
 from localpv.apiserver.kinds import pod_volumes
+from localpv.apiserver.kinds.volume_access import round_up
 
 CONTAINER_LISTS = ("initContainers", "containers", "ephemeralContainers")
 
@@ -58,7 +59,10 @@ def containers(spec: Object) -> Iterator[Object]:
 
 
 def _default_container(container: Object) -> None:
-    container.setdefault("resources", {})
+    resources = container.setdefault("resources", {})
+    for name in ("limits", "requests"):
+        if amounts := resources.get(name):
+            round_up(amounts)
     if not container.get("imagePullPolicy"):
         container["imagePullPolicy"] = pull_policy(container.get("image", ""))
     if not container.get("terminationMessagePath"):

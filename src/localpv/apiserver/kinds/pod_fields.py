@@ -24,7 +24,7 @@ IN_VARIABLES = (
     "status.podIPs",
 )
 IN_FILES = ("metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid")
-_KNOWN = frozenset(IN_VARIABLES + IN_FILES + ("metadata.generateName", "spec.restartPolicy", "status.phase"))
+_KNOWN = frozenset(IN_VARIABLES + IN_FILES + ("spec.restartPolicy", "spec.schedulerName", "status.phase"))
 
 RESOURCES = (
     "limits.cpu",

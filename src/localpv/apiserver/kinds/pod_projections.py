@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from localpv.api import fields, names
-from localpv.apiserver.kinds import volume_selectors as selectors
+from localpv.api import fields, names, selectors
 from localpv.api.fields import FieldError
 from localpv.api.objects import Object
 from localpv.apiserver.kinds import pod_fields
@@ -127,7 +126,7 @@ def _trust_bundle(bundle: Object, path: str) -> Errors:
         if not signer:
             yield fields.required(f"{path}.signerName")
         if "labelSelector" in bundle:
-            yield from selectors.validate_label_selector(bundle["labelSelector"], f"{path}.labelSelector")
+            yield from selectors.validate(bundle["labelSelector"], f"{path}.labelSelector")
     else:
         yield fields.required(path, "name or signerName is needed")
     if not bundle.get("path"):

@@ -14,6 +14,7 @@ Errors = Iterator[FieldError]
 
 STANDARD = frozenset({"cpu", "memory", "ephemeral-storage"})
 POD_LEVEL = ("cpu", "memory")
+_OF_OTHERS = frozenset({"ephemeral-storage", "pods", "services", "secrets", "configmaps", "storage"})
 _HUGE_PAGES = "hugepages-"
 
 
@@ -116,10 +117,13 @@ def pod_errors(spec: Object, path: str) -> Errors:
     limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
     for list_name, amounts in (("limits", limits), ("requests", requests)):
         for name, amount in amounts.items():
-            if name not in POD_LEVEL and not name.startswith(_HUGE_PAGES):
-                yield fields.not_supported(f"{at}.{list_name}[{name}]", name, POD_LEVEL)
+            where = f"{at}.{list_name}[{name}]"
+            if "/" in name or name in _OF_OTHERS:
+                yield fields.not_supported(where, name, POD_LEVEL)
+            elif name not in POD_LEVEL and not name.startswith(_HUGE_PAGES):
+                yield fields.invalid(where, name, "is no resource; resources of your own need a domain in front")
             if Quantity.parse(amount) < ZERO:
-                yield fields.invalid(f"{at}.{list_name}[{name}]", amount, "must be greater than or equal to 0")
+                yield fields.invalid(where, amount, "must be greater than or equal to 0")
     for name, amount in requests.items():
         yield from _within(name, amount, limits.get(name), at)
         total = container_total(spec, name)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
-from localpv.api import fields, names
-from localpv.apiserver.kinds import volume_selectors as node_selector
-from localpv.apiserver.kinds import volume_selectors as selectors
+from localpv.api import fields, names, node_selector, selectors
 from localpv.api.fields import FieldError
 from localpv.api.objects import Object
 from localpv.apiserver.kinds.node import TAINT_EFFECTS
@@ -15,6 +14,8 @@ Errors = Iterator[FieldError]
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+_is_label_value = re.compile(r".*\.matchExpressions\[\d+\]\.values\[\d+\]").fullmatch
+
 UNSATISFIABLE = ("DoNotSchedule", "ScheduleAnyway")
 INCLUSION = ("Honor", "Ignore")
 
@@ -48,9 +49,11 @@ def _affinity(affinity: Object, path: str) -> Errors:
             yield from node_selector.validate(required, f"{at}.{REQUIRED}")
         for index, term in enumerate(node.get(PREFERRED) or ()):
             yield from _weight(term, f"{at}.{PREFERRED}[{index}]")
-            yield from node_selector.validate_term(
-                term.get("preference") or {}, f"{at}.{PREFERRED}[{index}].preference", check_values=False
-            )
+            preference = f"{at}.{PREFERRED}[{index}].preference"
+            for error in node_selector.validate_term(term.get("preference") or {}, preference):
+                # A preference for a value that no label can have is only never met.
+                if not _is_label_value(error.field):
+                    yield error
     for name in ("podAffinity", "podAntiAffinity"):
         pods = affinity.get(name) or {}
         for index, term in enumerate(pods.get(REQUIRED) or ()):
@@ -69,7 +72,7 @@ def _weight(term: Object, path: str) -> Errors:
 def _pod_term(term: Object, path: str) -> Errors:
     for name in ("labelSelector", "namespaceSelector"):
         if (selector := term.get(name)) is not None:
-            yield from selectors.validate_label_selector(selector, f"{path}.{name}")
+            yield from selectors.validate(selector, f"{path}.{name}")
     for namespace in term.get("namespaces") or ():
         for sentence in names.dns_label(namespace):
             yield fields.invalid(f"{path}.namespace", namespace, sentence)
@@ -155,7 +158,7 @@ def _spread(constraints: list[Object], path: str) -> Errors:
                 yield fields.not_supported(f"{at}.{name}", constraint[name], INCLUSION)
         yield from _label_keys(constraint, at)
         if (selector := constraint.get("labelSelector")) is not None:
-            yield from selectors.validate_label_selector(selector, f"{at}.labelSelector")
+            yield from selectors.validate(selector, f"{at}.labelSelector")
 
 
 def merge_label_keys(pod: Object) -> None:

@@ -71,7 +71,8 @@ def _parameters(parameters: dict[str, str]) -> Errors:
 
 
 def _topologies(terms: list[Object]) -> Errors:
-    seen: list[dict[str, set[str]]] = []
+    # A term without requirements counts as a repetition, even the first one.
+    seen: list[dict[str, set[str]]] = [{}]
     for index, term in enumerate(terms):
         path = f"allowedTopologies[{index}].matchLabelExpressions"
         values_by_key: dict[str, set[str]] = {}

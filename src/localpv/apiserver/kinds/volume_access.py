@@ -30,9 +30,19 @@ def volume_mode(mode: str | None, path: str) -> Errors:
         yield fields.not_supported(path, mode, VOLUME_MODES)
 
 
+def round_up(amounts: dict[str, str]) -> None:
+    """Amounts finer than a thousandth, which the API has promised never to show, become the next thousandth."""
+    for name, amount in amounts.items():
+        if amount[-1:] in ("n", "u") or "." in amount or "e" in amount:
+            exact = quantity.Quantity.parse(amount)
+            if exact.nanos % _MILLI:
+                amounts[name] = str(quantity.Quantity(exact.milli_value * _MILLI, exact.format))
+
+
 def positive(amount: str | int, path: str) -> Errors:
     if quantity.Quantity.parse(amount) <= ZERO:
         yield fields.invalid(path, amount, "must be greater than zero")
 
 
+_MILLI = quantity.NANO // 1000
 ZERO = quantity.Quantity.parse("0")

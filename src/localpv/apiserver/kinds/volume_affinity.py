@@ -12,8 +12,7 @@ from typing import Any
 
 import msgspec
 
-from localpv.api import fields
-from localpv.apiserver.kinds import volume_selectors as node_selector
+from localpv.api import fields, node_selector
 from localpv.api.fields import FieldError
 from localpv.api.objects import Object
 

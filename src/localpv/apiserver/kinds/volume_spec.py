@@ -20,9 +20,8 @@ def default(spec: Object) -> None:
         spec["persistentVolumeReclaimPolicy"] = "Retain"
     if "volumeMode" not in spec:
         spec["volumeMode"] = "Filesystem"
-    if (claim := spec.get("claimRef")) is not None:
-        claim.setdefault("kind", "PersistentVolumeClaim")
-        claim.setdefault("apiVersion", "v1")
+    if capacity := spec.get("capacity"):
+        volume_access.round_up(capacity)
     volume_sources.default(spec)
 
 

@@ -24,7 +24,7 @@ class VolumeAttachment(StatusStrategy):
     def default(self, obj: Object) -> None:
         source = obj.setdefault("spec", {}).setdefault("source", {})
         if (inline := source.get("inlineVolumeSpec")) is not None:
-            volume_spec.default(inline)
+            volume_sources.default(inline)
         obj.setdefault("status", {}).setdefault("attached", False)
 
     def prepare_for_create(self, obj: Object) -> None:
