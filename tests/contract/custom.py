@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from tests.contract import builders, wire
@@ -59,14 +61,30 @@ def a_version(name: str, schema: Any = SIZE, *, storage: bool = True, **more: An
 
 def define(api: Api, definition: builders.Object) -> Any:
     """Create the definition and wait until its kind is served."""
-    made = api.post(DEFINITIONS, definition)
-    path = f"{DEFINITIONS}/{made['metadata']['name']}"
+    return define_all(api, [definition])[0]
+
+
+def define_all(api: Api, definitions: Sequence[builders.Object]) -> list[Any]:
+    """Create the definitions and wait until all their kinds are served."""
+    for definition in definitions:
+        api.post(DEFINITIONS, definition)
+    for definition in definitions:
+        path = f"{DEFINITIONS}/{definition['metadata']['name']}"
+        established(api, path)
+        spec = definition["spec"]
+        served = next(version["name"] for version in spec["versions"] if version["served"])
+        listing = f"/apis/{spec['group']}/{served}/{spec['names']['plural']}"
+        wire.eventually(partial(_answers, api, listing), "the kind is served")
+    return [api.get(f"{DEFINITIONS}/{definition['metadata']['name']}") for definition in definitions]
+
+
+def established(api: Api, path: str) -> None:
+    """Wait until the names are accepted and the definition is in force."""
     wire.eventually(lambda: condition(api.get(path), "Established") == "True", "the definition is established")
-    spec = made["spec"]
-    served = next(version["name"] for version in spec["versions"] if version["served"])
-    listing = f"/apis/{spec['group']}/{served}/{spec['names']['plural']}"
-    wire.eventually(lambda: api.send("GET", listing).code == 200, "the kind is served")
-    return api.get(path)
+
+
+def _answers(api: Api, path: str) -> bool:
+    return api.send("GET", path).code == 200
 
 
 def condition(definition: Any, kind: str) -> str | None:
