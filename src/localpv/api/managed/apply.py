@@ -59,7 +59,7 @@ def apply(
             owned = fieldset.union(owned, entry["fieldsV1"])
         prune.abandoned(merged, shape, last=last["fieldsV1"], owned=owned)
 
-    changed, removed = compare.objects(live or {}, merged, shape, ignored)
+    changed, removed = compare.objects(live or {}, merged, shape, ignored, literal=True)
     if not force:
         _refuse_conflicts(live, others, changed, shape, manager=manager, api_version=api_version)
     after = []
@@ -73,7 +73,7 @@ def apply(
         lastapplied.renew(merged, applied)
     mine["fieldsV1"] = fieldset.without_identity(wanted)
     if mine["fieldsV1"]:
-        same = live is not None and _same(merged, live)
+        same = live is not None and not changed and not removed and compare.same(merged, live)
         after.append(_timed(mine, (last or {}).get("time", "") if same else time))
     metadata = merged.setdefault("metadata", {})
     metadata.pop("managedFields", None)
@@ -139,19 +139,12 @@ def _tidy(value: Any, shape: Shape) -> None:
         case Kind.STRUCT | Kind.MAP if isinstance(value, dict):
             for key, child in list(value.items()):
                 inner = shape.fields[key]
-                if child is None or (shape.implied is not None and inner.bulk and not child):
+                if child is None or (
+                    inner.bulk and not child and shape.implied is not None and key not in shape.implied
+                ):
                     del value[key]
                 else:
                     _tidy(child, inner)
         case Kind.KEYED if isinstance(value, list):
             for child in value:
                 _tidy(child, shape.item)
-
-
-def _same(a: Any, b: Any) -> bool:
-    """Equality as JSON has it: true is not 1."""
-    if isinstance(a, dict):
-        return isinstance(b, dict) and a.keys() == b.keys() and all(_same(value, b[key]) for key, value in a.items())
-    if isinstance(a, list):
-        return isinstance(b, list) and len(a) == len(b) and all(map(_same, a, b))
-    return bool(a == b) and isinstance(a, bool) == isinstance(b, bool)

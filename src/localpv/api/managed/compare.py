@@ -32,8 +32,11 @@ class Ignored(NamedTuple):
     metadata: Collection[str] = ()
 
 
-def objects(old: Object, new: Object, shape: Shape, ignored: Ignored) -> Comparison:
-    """Compare whole objects, without the fields that nobody owns and those that this write cannot own."""
+def objects(old: Object, new: Object, shape: Shape, ignored: Ignored, *, literal: bool = False) -> Comparison:
+    """Compare whole objects, without the fields that nobody owns and those that this write cannot own.
+
+    `literal` is for an object that no Go struct has held yet: its empty lists and maps are there.
+    """
     changed: FieldSet = {}
     removed: FieldSet = {}
     skipped = {*_IDENTITY, "metadata", *ignored.fields}
@@ -41,23 +44,29 @@ def objects(old: Object, new: Object, shape: Shape, ignored: Ignored) -> Compari
         old_meta, new_meta = old.get("metadata") or {}, new.get("metadata") or {}
         below = Comparison({}, {})
         skipped_meta = _IDENTITY_METADATA.union(ignored.metadata) if ignored.metadata else _IDENTITY_METADATA
-        _fields(old_meta, new_meta, shape.fields["metadata"], *below, skipped=skipped_meta)
+        _fields(old_meta, new_meta, shape.fields["metadata"], *below, literal, skipped_meta)
         if below.changed:
             changed["f:metadata"] = below.changed
         if below.removed:
             removed["f:metadata"] = below.removed
-    _fields(old, new, shape, changed, removed, skipped=skipped)
+    _fields(old, new, shape, changed, removed, literal, skipped)
     return Comparison(fieldset.sort(changed), removed)
 
 
 def _fields(
-    old: Object, new: Object, shape: Shape, changed: FieldSet, removed: FieldSet, skipped: Collection[str] = ()
+    old: Object,
+    new: Object,
+    shape: Shape,
+    changed: FieldSet,
+    removed: FieldSet,
+    literal: bool,
+    skipped: Collection[str] = (),
 ) -> None:
     """Compare two structs or maps; what differs goes into `changed` and `removed`."""
-    shapes, implied = shape.fields, shape.implied
+    shapes, implied, loose = shape.fields, shape.implied, shape.loose
     for key in sorted(new):
         value, before = new[key], old.get(key, _ABSENT)
-        if before == value or key in skipped:
+        if (before == value and (not loose or same(before, value))) or key in skipped:
             continue
         child = shapes[key]
         if implied is not None:
@@ -65,15 +74,17 @@ def _fields(
                 if before is _ABSENT and (before := implied[key]) == value:
                     continue
             elif child.bulk:
-                # An empty list or map of a Go struct is as good as none.
-                value, before = value or _ABSENT, before or _ABSENT
+                # An empty list or map of a Go struct is as good as none; one that lost everything (null) is not.
+                if not literal and (value == [] or value == {}):
+                    value = _ABSENT
+                before = before or _ABSENT
         if value is _ABSENT:
             if before is not _ABSENT:
                 removed["f:" + key] = everything(before, child)
         elif before is _ABSENT:
-            changed["f:" + key] = everything(value, child)
+            changed["f:" + key] = everything(value, child, literal)
         else:
-            _value(before, value, child, "f:" + key, changed, removed)
+            _value(before, value, child, "f:" + key, changed, removed, literal)
     for key, before in old.items():
         if key in new or key in skipped:
             continue
@@ -82,12 +93,12 @@ def _fields(
             removed["f:" + key] = everything(before, child)
         elif key in implied:
             if before != implied[key]:
-                _value(before, implied[key], child, "f:" + key, changed, removed)
+                _value(before, implied[key], child, "f:" + key, changed, removed, literal)
         elif before or not child.bulk:
             removed["f:" + key] = everything(before, child)
 
 
-def _value(old: Any, new: Any, shape: Shape, element: str, changed: FieldSet, removed: FieldSet) -> None:
+def _value(old: Any, new: Any, shape: Shape, element: str, changed: FieldSet, removed: FieldSet, literal: bool) -> None:
     """Compare two values that are both there and differ."""
     below = Comparison({}, {})
     match shape.kind:
@@ -95,9 +106,9 @@ def _value(old: Any, new: Any, shape: Shape, element: str, changed: FieldSet, re
             changed[element] = {}
             return
         case Kind.STRUCT | Kind.MAP | Kind.ANY if _is(dict, old, new) and (old or new or shape.implied):
-            _fields(old or {}, new or {}, shape, *below)
+            _fields(old or {}, new or {}, shape, *below, literal)
         case Kind.KEYED if _is(list, old, new) and (old or new):
-            _keyed(old or [], new or [], shape, *below)
+            _keyed(old or [], new or [], shape, *below, literal)
         case Kind.SET if _is(list, old, new) and (old or new):
             _set(old or [], new or [], *below)
         case Kind.ANY if isinstance(old, dict):
@@ -106,7 +117,7 @@ def _value(old: Any, new: Any, shape: Shape, element: str, changed: FieldSet, re
             changed[element] = {}
             return
         case Kind.ANY if isinstance(new, dict):
-            changed[element] = everything(new, shape)
+            changed[element] = everything(new, shape, literal)
             return
         case _:
             changed[element] = {}
@@ -117,15 +128,24 @@ def _value(old: Any, new: Any, shape: Shape, element: str, changed: FieldSet, re
         removed[element] = below.removed
 
 
+def same(a: Any, b: Any) -> bool:
+    """Equality as JSON has it: true is not 1."""
+    if isinstance(a, dict):
+        return isinstance(b, dict) and a.keys() == b.keys() and all(same(value, b[key]) for key, value in a.items())
+    if isinstance(a, list):
+        return isinstance(b, list) and len(a) == len(b) and all(map(same, a, b))
+    return bool(a == b) and isinstance(a, bool) == isinstance(b, bool)
+
+
 def _is(kind: type, old: Any, new: Any) -> bool:
     return (old is None or isinstance(old, kind)) and (new is None or isinstance(new, kind))
 
 
-def _keyed(old: list[Any], new: list[Any], shape: Shape, changed: FieldSet, removed: FieldSet) -> None:
+def _keyed(old: list[Any], new: list[Any], shape: Shape, changed: FieldSet, removed: FieldSet, literal: bool) -> None:
     before, after = _by_element(old, shape), _by_element(new, shape)
     for element, values in after.items():
         were = before.get(element)
-        if were == values:
+        if were == values and (not shape.loose or same(were, values)):
             continue
         if len(values) > 1:
             # Elements with the same name cannot be told apart, so they are owned together.
@@ -133,9 +153,9 @@ def _keyed(old: list[Any], new: list[Any], shape: Shape, changed: FieldSet, remo
             if were is not None and len(were) == 1:
                 removed[element] = _below(everything(were[0], shape.item))
         elif were is None or len(were) > 1:
-            changed[element] = everything(values[0], shape.item)
+            changed[element] = everything(values[0], shape.item, literal)
         else:
-            _value(were[0], values[0], shape.item, element, changed, removed)
+            _value(were[0], values[0], shape.item, element, changed, removed, literal)
     for element, were in before.items():
         if element not in after:
             removed[element] = everything(were[0], shape.item) if len(were) == 1 else {}
@@ -179,7 +199,7 @@ def _counted(values: list[Any]) -> dict[str, int]:
     return found
 
 
-def everything(value: Any, shape: Shape) -> FieldSet:
+def everything(value: Any, shape: Shape, literal: bool = False) -> FieldSet:
     """The set below an element that appears, or goes, as a whole: the element itself and all that it holds."""
     kind = shape.kind
     if kind == 0 or (not value and not (shape.implied and isinstance(value, dict))):
@@ -191,11 +211,11 @@ def everything(value: Any, shape: Shape) -> FieldSet:
             for key in sorted(value if not implied else {**implied, **value}):
                 child = shapes[key]
                 inner = value[key] if key in value else implied[key]  # type: ignore[index]
-                if implied is None or inner or not child.bulk or inner is None:
-                    fields["f:" + key] = everything(inner, child)
+                if literal or inner or implied is None or inner is None or not child.bulk:
+                    fields["f:" + key] = everything(inner, child, literal)
         case Kind.KEYED if isinstance(value, list):
             for element, values in _by_element(value, shape).items():
-                fields[element] = everything(values[0], shape.item) if len(values) == 1 else {}
+                fields[element] = everything(values[0], shape.item, literal) if len(values) == 1 else {}
             fields = fieldset.sort(fields) if len(fields) > 2 else fields
         case Kind.SET if isinstance(value, list):
             for child in value:

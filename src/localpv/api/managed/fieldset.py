@@ -193,7 +193,8 @@ def mentioned(value: Any, shape: Shape) -> FieldSet:
             seen: set[str] = set()
             for child in value:
                 element = by_keys(child, shape)
-                fields[element] = {} if element in seen else {SELF: {}, **mentioned(child, shape.item)}
+                below = {} if element in seen else mentioned(child, shape.item)
+                fields[element] = {SELF: {}, **below} if below else below
                 seen.add(element)
             return sort(fields)
         case Kind.SET if isinstance(value, list):

@@ -17,6 +17,38 @@ _GO: Final = "io.k8s."
 _OBJECT_META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _ZEROES: Final = {"string": "", "integer": 0, "number": 0, "boolean": False}
 
+_LEFT_OUT: Final = frozenset({"name", "optional", "readOnly"})
+"""Where these have a default without being required, they are left out like any other empty value."""
+
+_TIMES: Final = ("lastProbeTime", "lastTransitionTime")
+_NULL: Final[dict[str, tuple[str, ...]]] = {
+    "api.apps.v1.DaemonSetCondition": ("lastTransitionTime",),
+    "api.apps.v1.DeploymentCondition": ("lastTransitionTime", "lastUpdateTime"),
+    "api.apps.v1.ReplicaSetCondition": ("lastTransitionTime",),
+    "api.apps.v1.StatefulSetCondition": ("lastTransitionTime",),
+    "api.batch.v1.JobCondition": _TIMES,
+    "api.core.v1.Event": ("eventTime", "firstTimestamp", "lastTimestamp"),
+    "api.core.v1.EventSeries": ("lastObservedTime",),
+    "api.core.v1.NamespaceCondition": ("lastTransitionTime",),
+    "api.core.v1.NodeCondition": ("lastHeartbeatTime", "lastTransitionTime"),
+    "api.core.v1.PersistentVolumeClaimCondition": _TIMES,
+    "api.core.v1.PodCondition": _TIMES,
+    "api.core.v1.ProjectedVolumeSource": ("sources",),
+    "api.events.v1.Event": ("deprecatedFirstTimestamp", "deprecatedLastTimestamp", "eventTime"),
+    "api.events.v1.EventSeries": ("lastObservedTime",),
+    "api.rbac.v1.ClusterRole": ("rules",),
+    "api.rbac.v1.Role": ("rules",),
+    "api.storage.v1.CSINodeDriver": ("topologyKeys",),
+    "api.storage.v1.VolumeError": ("time",),
+    "apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinitionCondition": ("lastTransitionTime",),
+    "apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinitionStatus": (
+        "conditions",
+        "storedVersions",
+    ),
+    "apimachinery.pkg.apis.meta.v1.Condition": ("lastTransitionTime",),
+}
+"""Optional fields that Kubernetes writes as null instead of leaving them out. Its OpenAPI does not tell."""
+
 
 class Kind(IntEnum):
     LEAF = 0
@@ -34,13 +66,16 @@ class Kind(IntEnum):
 class Shape:
     """How one value is divided into fields that can be owned."""
 
-    __slots__ = ("bulk", "fields", "implied", "item", "key_defaults", "keys", "kind", "named", "node")
+    __slots__ = ("bulk", "fields", "implied", "item", "key_defaults", "keys", "kind", "loose", "named", "node")
 
     def __init__(self, node: Node, kind: Kind) -> None:
         self.node = node
         self.kind = kind
         self.bulk = node.type in (Type.LIST, Type.MAP)
         """A list or a map: in a Go struct it is left out when empty."""
+
+        self.loose = not node.name.startswith(_GO) and _is_loose(node)
+        """Somewhere below there is no schema, so a number may turn into a boolean that Python holds equal."""
 
         self.named: dict[str, Node] = {}
         """STRUCT: the fields that the schema declares."""
@@ -130,6 +165,14 @@ def _compile(node: Node) -> Shape:
     return shape
 
 
+def _is_loose(node: Node) -> bool:
+    if node.type is Type.ANY or node.preserve_unknown or (node.type is Type.STRUCT and not node.fields):
+        return True
+    # Nodes of custom kinds are trees: only those of Kubernetes' own kinds go in circles, and they are not loose.
+    below = [*node.fields.values(), *([node.items] if node.items else [])]
+    return any(not child.name.startswith(_GO) and _is_loose(child) for child in below)
+
+
 def _with_metadata(nodes: dict[str, Node]) -> dict[str, Node]:
     return {**nodes, "metadata": catalogue.built_in().node(_OBJECT_META)}
 
@@ -144,15 +187,17 @@ def _definition(name: str) -> dict[str, Any]:
 
 def _implied(node: Node) -> dict[str, Any]:
     """Fields of a Go struct that are never left out: structs held by value, plain scalars, lists that may be null."""
-    implied: dict[str, Any] = {}
+    implied: dict[str, Any] = dict.fromkeys(_NULL.get(node.name.removeprefix(_GO), ()))
     for field, schema in _definition(node.name).items():
-        default = schema.get("default", MISSING)
+        default, required = schema.get("default", MISSING), field in node.required
         if default == {} and node.fields[field].type is Type.STRUCT:
             implied[field] = {}
-        elif default is not MISSING and _ZEROES.get(schema.get("type", "")) == default and field in node.required:
-            implied[field] = default
-        elif schema.get("type") == "array" and field in node.required:
+        elif schema.get("type") == "array" and required:
             implied[field] = None
+        elif default is MISSING or (field in _LEFT_OUT and not required):
+            continue
+        elif _ZEROES.get(schema.get("type", "")) == default:
+            implied[field] = default
     return implied
 
 
