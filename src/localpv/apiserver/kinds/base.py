@@ -44,6 +44,9 @@ class Strategy:
     unconditional_update: bool = True
     """A PUT without metadata.resourceVersion overwrites whatever is there. Custom kinds demand the version."""
 
+    propagation: str = ""
+    """What becomes of dependents when a DELETE does not say: Background unless this says Orphan (Job)."""
+
     returns_deleted: bool = False
     """DELETE answers with the object that went; the others answer with a Status of Success."""
 

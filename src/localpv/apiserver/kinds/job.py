@@ -9,7 +9,6 @@ from localpv.api.fields import FieldErrors
 from localpv.api.objects import Object
 from localpv.apiserver.kinds import job_policies, job_status, pod_template
 from localpv.apiserver.kinds import workload_common as common
-from localpv.apiserver.kinds.base import StatusStrategy
 
 CONTROLLER_UID = "batch.kubernetes.io/controller-uid"
 JOB_NAME = "batch.kubernetes.io/job-name"
@@ -32,7 +31,9 @@ _COUNTS = (
 )
 
 
-class Job(StatusStrategy):
+class Job(common.Workload):
+    propagation = "Orphan"
+
     def default(self, obj: Object) -> None:
         spec = obj.setdefault("spec", {})
         if "parallelism" not in spec:
