@@ -133,7 +133,7 @@ def test_subresource_is_a_right_of_its_own(api: Api, space: Space, robot: Api) -
 )
 def test_method_becomes_verb(space: Space, robot: Api, method: str, tail: str, verb: str) -> None:
     kind = wire.MERGE_PATCH if method == "PATCH" else "application/json"
-    body = None if method == "DELETE" else {}
+    body: Any = None if method == "DELETE" else {}
     status = robot.call(method, space.core("configmaps") + tail, body, content_type=kind, expect=403)
     assert f'cannot {verb} resource "configmaps"' in status["message"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.contract import builders, wire
+from tests.contract import builders, custom, wire
 from tests.contract.spaces import Space
 from tests.contract.wire import Api
 
@@ -35,13 +35,11 @@ def test_update_without_a_version_overwrites(api: Api, space: Space) -> None:
 
 
 def test_update_without_a_version_is_refused_where_the_lock_is_compulsory(api: Api) -> None:
-    kind = {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": "locks.contract.localpv.dev"},
-    }
-    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/locks.contract.localpv.dev"
-    assert api.put(path, kind, expect=404)["reason"] == "NotFound"
+    definition = custom.Kind().definition()
+    made = api.post(custom.DEFINITIONS, definition)
+    status = api.put(f"{custom.DEFINITIONS}/{made['metadata']['name']}", definition, expect=422)
+    assert ("FieldValueInvalid", "metadata.resourceVersion") in wire.causes(status)
+    assert "must be specified for an update" in status["message"]
 
 
 def test_update_that_changes_nothing_keeps_the_version(api: Api, space: Space) -> None:

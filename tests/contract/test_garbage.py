@@ -1,0 +1,131 @@
+"""What happens to those who are left behind: owners and dependents, and namespaces that empty before they go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.contract import builders, custom, wire
+from tests.contract.spaces import Space
+from tests.contract.wire import Api
+
+pytestmark = pytest.mark.controllers
+
+FINALIZER = "contract.localpv.dev/wait"
+
+
+def _owned(api: Api, space: Space, owner: Any, name: str, **reference: Any) -> Any:
+    entry = {
+        "apiVersion": owner["apiVersion"],
+        "kind": owner["kind"],
+        "name": owner["metadata"]["name"],
+        "uid": owner["metadata"]["uid"],
+        **reference,
+    }
+    return api.post(space.core("configmaps"), builders.config_map(name, ownerReferences=[entry]))
+
+
+def test_dependents_follow_their_owner(api: Api, space: Space) -> None:
+    owner = api.post(space.core("configmaps"), builders.config_map("owner"))
+    middle = _owned(api, space, owner, "middle")
+    _owned(api, space, middle, "leaf")
+    api.delete(space.core("configmaps", "owner"), propagationPolicy="Background")
+    assert api.gone(space.core("configmaps", "owner"))
+    wire.eventually(lambda: api.gone(space.core("configmaps", "middle")), "the dependent is gone")
+    wire.eventually(lambda: api.gone(space.core("configmaps", "leaf")), "the dependent's dependent is gone")
+
+
+def test_foreground_deletion_waits_for_those_that_block(api: Api, space: Space) -> None:
+    owner = api.post(space.core("configmaps"), builders.config_map("owner"))
+    _owned(api, space, owner, "held", blockOwnerDeletion=True)
+    api.merge(space.core("configmaps", "held"), {"metadata": {"finalizers": [FINALIZER]}})
+    marked = api.delete(space.core("configmaps", "owner"), {"propagationPolicy": "Foreground"})
+    assert marked["metadata"]["finalizers"] == ["foregroundDeletion"]
+    wire.eventually(
+        lambda: "deletionTimestamp" in api.get(space.core("configmaps", "held"))["metadata"],
+        "the dependent is being deleted",
+    )
+    assert not api.gone(space.core("configmaps", "owner"))
+    api.merge(space.core("configmaps", "held"), {"metadata": {"finalizers": None}})
+    wire.eventually(lambda: api.gone(space.core("configmaps", "owner")), "the owner goes after its dependent")
+
+
+def test_orphans_stay_without_their_owner(api: Api, space: Space) -> None:
+    owner = api.post(space.core("configmaps"), builders.config_map("owner"))
+    _owned(api, space, owner, "orphan")
+    # The collector must have seen the dependent before it can set it free.
+    api.delete(space.core("configmaps", "owner"), {"propagationPolicy": "Orphan"})
+    wire.eventually(lambda: api.gone(space.core("configmaps", "owner")), "the owner is gone")
+    left = api.get(space.core("configmaps", "orphan"))
+    assert "ownerReferences" not in left["metadata"]
+    assert "deletionTimestamp" not in left["metadata"]
+
+
+def test_dependent_of_nobody_is_collected(api: Api, space: Space) -> None:
+    ghost = builders.config_map("ghost")
+    ghost["metadata"]["uid"] = "00000000-0000-0000-0000-000000000000"
+    _owned(api, space, ghost, "lost")
+    wire.eventually(lambda: api.gone(space.core("configmaps", "lost")), "the dependent of nobody is gone")
+
+
+def test_dependent_with_another_owner_stays(api: Api, space: Space) -> None:
+    owners = [api.post(space.core("configmaps"), builders.config_map(name)) for name in ("first", "second")]
+    references = [
+        {"apiVersion": "v1", "kind": "ConfigMap", "name": o["metadata"]["name"], "uid": o["metadata"]["uid"]}
+        for o in owners
+    ]
+    api.post(space.core("configmaps"), builders.config_map("shared", ownerReferences=references))
+    api.delete(space.core("configmaps", "first"))
+    path = space.core("configmaps", "shared")
+    wire.eventually(
+        lambda: [entry["name"] for entry in api.get(path)["metadata"]["ownerReferences"]] == ["second"],
+        "the reference to the deleted owner is dropped",
+    )
+
+
+def test_custom_owner(api: Api, space: Space) -> None:
+    kind = custom.Kind()
+    custom.define(api, kind.definition())
+    owner = api.post(kind.path(space), kind.object("owner"))
+    _owned(api, space, owner, "owned")
+    api.delete(kind.path(space, "owner"))
+    # A collector that reads discovery now and then needs a while to know a new kind.
+    wire.eventually(lambda: api.gone(space.core("configmaps", "owned")), "the dependent is gone", within=45)
+
+
+def test_namespace_empties_before_it_goes(api: Api, space: Space) -> None:
+    path = f"/api/v1/namespaces/{space.name}"
+    api.post(space.core("configmaps"), builders.config_map("plain"))
+    api.post(space.core("configmaps"), builders.config_map("held", finalizers=[FINALIZER]))
+    marked = api.delete(path)
+    assert (marked["kind"], marked["status"]["phase"]) == ("Namespace", "Terminating")
+    assert marked["metadata"]["deletionTimestamp"]
+    status = api.post(space.core("configmaps"), builders.config_map("late"), expect=403)
+    assert "because it is being terminated" in status["message"]
+    assert status["details"]["causes"][0]["reason"] == "NamespaceTerminating"
+    wire.eventually(lambda: api.gone(space.core("configmaps", "plain")), "what is not held is gone")
+    assert not api.gone(path)
+    api.merge(space.core("configmaps", "held"), {"metadata": {"finalizers": None}})
+    wire.eventually(lambda: api.gone(path), "the empty namespace is gone", within=45)
+
+
+def test_namespace_tells_what_it_waits_for(api: Api, space: Space) -> None:
+    path = f"/api/v1/namespaces/{space.name}"
+    api.post(space.core("configmaps"), builders.config_map("held", finalizers=[FINALIZER]))
+    api.delete(path)
+    wire.eventually(
+        lambda: custom.condition(api.get(path), "NamespaceFinalizersRemaining") == "True",
+        "the condition names what remains",
+    )
+    api.merge(space.core("configmaps", "held"), {"metadata": {"finalizers": None}})
+    wire.eventually(lambda: api.gone(path), "the empty namespace is gone", within=45)
+
+
+def test_new_namespace_gets_its_default_account(api: Api, space: Space) -> None:
+    wire.eventually(lambda: not api.gone(space.core("serviceaccounts", "default")), "the default account exists")
+
+
+def test_claim_in_use_by_nobody_is_released_for_deletion(api: Api, space: Space) -> None:
+    api.post(space.core("persistentvolumeclaims"), builders.claim("one"))
+    api.delete(space.core("persistentvolumeclaims", "one"))
+    wire.eventually(lambda: api.gone(space.core("persistentvolumeclaims", "one")), "the unused claim is gone")
