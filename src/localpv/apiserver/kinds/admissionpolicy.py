@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from localpv.api import fields, names, selectors
 from localpv.api.fields import FieldErrors
 from localpv.api.objects import Object
-from localpv.apiserver.kinds.base import StatusStrategy, Strategy
+from localpv.apiserver.kinds.base import StatusStrategy, Strategy, keep_metadata
 
 _OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 _REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized")
@@ -34,6 +34,27 @@ class ValidatingAdmissionPolicy(StatusStrategy):
 
     def prepare_for_create(self, obj: Object) -> None:
         obj["status"] = {}
+
+    def prepare_for_status_update(self, obj: Object, old: Object) -> None:
+        super().prepare_for_status_update(obj, old)
+        keep_metadata(obj, old)
+
+    def validate_status_update(self, obj: Object, old: Object) -> FieldErrors:
+        status = obj.get("status", {})
+        found = {
+            "typeChecking.expressionWarnings": (
+                status.get("typeChecking", {}).get("expressionWarnings", ()),
+                ("warning", "fieldRef"),
+            ),
+            "conditions": (status.get("conditions", ()), ("type", "status", "lastTransitionTime", "reason")),
+        }
+        return [
+            fields.required(f"status.{path}[{index}].{key}")
+            for path, (entries, keys) in found.items()
+            for index, entry in enumerate(entries)
+            for key in keys
+            if not entry.get(key)
+        ]
 
     def validate(self, obj: Object) -> FieldErrors:
         spec = obj["spec"]

@@ -118,3 +118,14 @@ class StatusStrategy(Strategy):
         obj.pop("status", None)
         if "status" in old:
             obj["status"] = old["status"]
+
+
+_OF_THE_REQUEST = ("resourceVersion", "managedFields")
+"""Parts of metadata that the server itself has put into the new object before it is prepared."""
+
+
+def keep_metadata(obj: Object, old: Object) -> None:
+    """For kinds whose status subresource changes nothing of metadata, labels and annotations included."""
+    sent = obj["metadata"]
+    obj["metadata"] = {key: value for key, value in old["metadata"].items() if key not in _OF_THE_REQUEST}
+    obj["metadata"].update((key, sent[key]) for key in _OF_THE_REQUEST if key in sent)

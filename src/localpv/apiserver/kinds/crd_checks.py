@@ -19,6 +19,13 @@ from localpv.apiserver.kinds import workload_common as common
 _APPROVAL = "api-approved.kubernetes.io"
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 _COLUMN_FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
+_AT_ROOT_WITH_STATUS = frozenset(
+    {
+        "description", "type", "format", "title", "maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum",
+        "maxLength", "minLength", "pattern", "maxItems", "minItems", "uniqueItems", "multipleOf", "required", "items",
+        "properties", "externalDocs", "example", "x-kubernetes-preserve-unknown-fields", "x-kubernetes-validations",
+    }
+)  # fmt: skip
 _MAX_SELECTABLE = 8
 _MAX_WARNING = 256
 
@@ -161,6 +168,9 @@ def _wrong_versions(versions: list[Object]) -> FieldErrors:
         path, name = f"spec.versions[{index}]", version.get("name", "")
         if problems := names.dns1035_label(name):
             errors.append(fields.invalid(f"{path}.name", name, ", ".join(problems)))
+            if index == 0:
+                # The first name is also the only one of older API versions, which is judged as well.
+                errors.append(fields.invalid("spec.version", name, ", ".join(problems)))
         errors += _wrong_warning(version, f"{path}.deprecationWarning")
     found = [version.get("name") for version in versions]
     if len(set(found)) != len(found):
@@ -209,7 +219,14 @@ def _wrong_schema(version: Object, path: str) -> FieldErrors:
     schema = version.get("schema", {}).get("openAPIV3Schema")
     if schema is None:
         return []
-    return structural.validate_schema(schema, f"{path}.openAPIV3Schema")
+    errors: FieldErrors = []
+    if version.get("subresources", {}).get("status") is not None:
+        extra = [key for key, value in schema.items() if value and key not in _AT_ROOT_WITH_STATUS]
+        if extra:
+            # The status is validated apart from the rest, so a rule for the whole object would be lost on it.
+            why = f"with the status subresource this cannot stand at the root: {', '.join(extra)}"
+            errors.append(fields.invalid(f"{path}.openAPIV3Schema", extra, why))
+    return errors + structural.validate_schema(schema, f"{path}.openAPIV3Schema")
 
 
 def _wrong_subresources(version: Object, path: str) -> FieldErrors:

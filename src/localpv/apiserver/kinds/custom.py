@@ -11,7 +11,7 @@ from localpv.api.resources import Resource
 from localpv.api.schema import structural, walk
 from localpv.api.schema.node import Node
 from localpv.apiserver.kinds import workload_common as common
-from localpv.apiserver.kinds.base import Strategy
+from localpv.apiserver.kinds.base import Strategy, keep_metadata
 
 _MAX_REPLICAS = 2**31 - 1
 
@@ -48,10 +48,7 @@ class CustomStrategy(Strategy):
 
     def prepare_for_status_update(self, obj: Object, old: Object) -> None:
         super().prepare_for_status_update(obj, old)
-        # Unlike with built-in kinds, labels and the rest of metadata stay as they are too.
-        sent = obj["metadata"]
-        obj["metadata"] = {key: value for key, value in old["metadata"].items() if key not in _OF_THE_REQUEST}
-        obj["metadata"].update((key, sent[key]) for key in _OF_THE_REQUEST if key in sent)
+        keep_metadata(obj, old)
 
     def validate(self, obj: Object) -> FieldErrors:
         errors = walk.check_values(obj, self.node)
@@ -87,10 +84,6 @@ class CustomStrategy(Strategy):
             if "/" not in finalizer and finalizer not in names.STANDARD_FINALIZERS:
                 found.append(f"{where}: a domain and a slash in front would keep it apart from those of others")
         return found
-
-
-_OF_THE_REQUEST = ("resourceVersion", "managedFields")
-"""Parts of metadata that the server itself has put into the new object by the time of `prepare_for_status_update`."""
 
 
 def scale_paths(version_spec: Object) -> common.ScalePaths | None:

@@ -22,9 +22,10 @@ class CustomResourceDefinition(StatusStrategy):
             given["singular"] = given.get("kind", "").lower()
         if not given.get("listKind") and given.get("kind"):
             given["listKind"] = given["kind"] + "List"
-        conversion = spec.setdefault("conversion", {})
-        if not conversion:
-            conversion["strategy"] = "None"
+        if "conversion" not in spec:
+            spec["conversion"] = {"strategy": "None"}
+        if not spec.get("preserveUnknownFields"):
+            spec.pop("preserveUnknownFields", None)
 
     def prepare_for_create(self, obj: Object) -> None:
         storage = storage_version(obj)

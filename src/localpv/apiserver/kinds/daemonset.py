@@ -7,7 +7,6 @@ from localpv.api.fields import FieldErrors
 from localpv.api.objects import Object
 from localpv.apiserver.kinds import pod_template
 from localpv.apiserver.kinds import workload_common as common
-from localpv.apiserver.kinds.base import StatusStrategy
 
 TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 """Counts changes of the template, for clients from the time before revisions."""
@@ -25,7 +24,7 @@ _COUNTS = (
 )
 
 
-class DaemonSet(StatusStrategy):
+class DaemonSet(common.Workload):
     def default(self, obj: Object) -> None:
         spec = obj.setdefault("spec", {})
         update = spec.setdefault("updateStrategy", {})
@@ -35,6 +34,9 @@ class DaemonSet(StatusStrategy):
             rolling = update.setdefault("rollingUpdate", {})
             rolling.setdefault("maxUnavailable", 1)
             rolling.setdefault("maxSurge", 0)
+        elif "rollingUpdate" in update:
+            for key in ("maxUnavailable", "maxSurge"):
+                update["rollingUpdate"].setdefault(key, 0)
         spec.setdefault("revisionHistoryLimit", 10)
         common.default_template(spec)
 

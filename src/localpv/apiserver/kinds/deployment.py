@@ -6,12 +6,11 @@ from localpv.api import fields
 from localpv.api.fields import FieldErrors
 from localpv.api.objects import Object
 from localpv.apiserver.kinds import workload_common as common
-from localpv.apiserver.kinds.base import StatusStrategy
 
 _COUNTS = ("updatedReplicas", "readyReplicas", "availableReplicas", "unavailableReplicas", "terminatingReplicas")
 
 
-class Deployment(StatusStrategy):
+class Deployment(common.Workload):
     generation_counts_annotations = True
 
     def default(self, obj: Object) -> None:

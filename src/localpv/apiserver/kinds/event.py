@@ -7,6 +7,7 @@ the API group through which the request came.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 
 from localpv.api import fields, names
 from localpv.api.fields import FieldErrors
@@ -72,11 +73,15 @@ class CoreEvent(Strategy):
     def default(self, obj: Object) -> None:
         # These are always shown, also when empty.
         grouped = obj.get("apiVersion") == _GROUP
-        if not grouped:
-            obj.setdefault("source", {})
-            obj.setdefault("involvedObject", {})
-        obj.setdefault("reportingController" if grouped else "reportingComponent", "")
-        obj.setdefault("reportingInstance", "")
+        for key, empty in (
+            ("source", {}),
+            ("involvedObject", {}),
+            ("reportingComponent", ""),
+            ("reportingInstance", ""),
+        ):
+            name = _GROUP_NAME_OF.get(key, key) if grouped else key
+            if name not in obj:
+                obj[name] = copy(empty)
 
     def validate(self, obj: Object) -> FieldErrors:
         return _validate(to_core(obj), controller="reportingComponent")

@@ -186,7 +186,7 @@ def _wrong_counters(status: Object, before: Object, spec: Object) -> FieldErrors
         if any(uncounted.values()) and (turned or _changed(status, before, "uncountedTerminatedPods")):
             why = "all pods of a Job that has ended are counted"
             errors.append(fields.invalid("status.uncountedTerminatedPods", uncounted, why))
-    ready = status.get("ready", 0)
-    if ready > status.get("active", 0) and _changed(status, before, "ready", "active"):
+    ready = status.get("ready")
+    if ready is not None and ready > status.get("active", 0) and _changed(status, before, "ready", "active"):
         errors.append(fields.invalid("status.ready", ready, "cannot be more than active"))
     return errors

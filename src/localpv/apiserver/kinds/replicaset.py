@@ -5,12 +5,11 @@ from __future__ import annotations
 from localpv.api.fields import FieldErrors
 from localpv.api.objects import Object
 from localpv.apiserver.kinds import workload_common as common
-from localpv.apiserver.kinds.base import StatusStrategy
 
 _COUNTS = ("fullyLabeledReplicas", "readyReplicas", "availableReplicas", "terminatingReplicas")
 
 
-class ReplicaSet(StatusStrategy):
+class ReplicaSet(common.Workload):
     def default(self, obj: Object) -> None:
         spec = obj.setdefault("spec", {})
         spec.setdefault("replicas", 1)

@@ -7,7 +7,6 @@ from localpv.api.fields import FieldErrors
 from localpv.api.objects import Object
 from localpv.apiserver.kinds import persistentvolumeclaim
 from localpv.apiserver.kinds import workload_common as common
-from localpv.apiserver.kinds.base import StatusStrategy
 
 _CHANGEABLE = (
     "replicas",
@@ -21,7 +20,7 @@ _CHANGEABLE = (
 _COUNTS = ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
 
 
-class StatefulSet(StatusStrategy):
+class StatefulSet(common.Workload):
     def default(self, obj: Object) -> None:
         spec = obj.setdefault("spec", {})
         spec.setdefault("serviceName", "")
@@ -39,6 +38,8 @@ class StatefulSet(StatusStrategy):
                 retention[key] = "Retain"
         spec.setdefault("replicas", 1)
         spec.setdefault("revisionHistoryLimit", 10)
+        if "ordinals" in spec:
+            spec["ordinals"].setdefault("start", 0)
         common.default_template(spec)
         for claim in spec.get("volumeClaimTemplates", ()):
             _default_claim(claim)
@@ -126,7 +127,7 @@ def _template_with_claims(spec: Object) -> Object:
     pod = template["spec"]
     if not claims and not pod.get("hostname") and not pod.get("subdomain"):
         return template
-    made = {name for claim in claims if (name := claim["metadata"].get("name", ""))}
+    made = {claim["metadata"].get("name", "") for claim in claims}
     volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in sorted(made)]
     volumes += [volume for volume in pod.get("volumes", ()) if volume.get("name") not in made]
     pod = {key: value for key, value in pod.items() if key not in ("hostname", "subdomain", "volumes")}

@@ -11,9 +11,19 @@ from localpv.api import fields, names, selectors
 from localpv.api.fields import FieldError, FieldErrors
 from localpv.api.objects import Object
 from localpv.apiserver.kinds import pod_template
+from localpv.apiserver.kinds.base import StatusStrategy
 
 _IS_PERCENT = re.compile(r"[0-9]+%").fullmatch
 _IS_NUMBER = re.compile(r"[+-]?[0-9]+").fullmatch
+
+
+class Workload(StatusStrategy):
+    """A kind with a template for pods at spec.template."""
+
+    def raw_errors(self, body: Object) -> FieldErrors:
+        spec = body.get("spec")
+        template = spec.get("template") if isinstance(spec, dict) else None
+        return pod_template.raw_template_errors(template, "spec.template")
 
 
 def nonnegative(values: Object, path: str, *keys: str) -> FieldErrors:
@@ -116,8 +126,8 @@ def wrong_counts(status: Object, *, among: Sequence[str]) -> FieldErrors:
     whole = status.get("replicas", 0)
     for key in among:
         limited = key not in ("unavailableReplicas", "terminatingReplicas")
-        if limited and status.get(key, 0) > whole:
-            errors.append(fields.invalid(f"status.{key}", status[key], "cannot be more than status.replicas"))
+        if limited and (count := status.get(key, 0)) > whole:
+            errors.append(fields.invalid(f"status.{key}", count, "cannot be more than status.replicas"))
     available = status.get("availableReplicas", 0)
     if available > status.get("readyReplicas", 0):
         errors.append(fields.invalid("status.availableReplicas", available, "cannot be more than readyReplicas"))
