@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from localpv.api import fields, names, quantity, selectors
+from localpv.api import fields, names, selectors
 from localpv.api.fields import FieldError, FieldErrors
 from localpv.api.objects import Object
 from localpv.apiserver.kinds import pod_node_labels, volume_equality, volume_sources
 from localpv.apiserver.kinds.base import Strategy
-from localpv.apiserver.kinds.volume_access import ZERO
+from localpv.apiserver.kinds.volume_access import ZERO, read_amount
 
 Errors = Iterator[FieldError]
 
@@ -35,6 +35,8 @@ class CSIDriver(Strategy):
         spec.setdefault("seLinuxMount", False)
         if not spec.get("volumeLifecycleModes"):
             spec["volumeLifecycleModes"] = ["Persistent"]
+        for token in spec.get("tokenRequests") or ():
+            token.setdefault("audience", "")
 
     def validate(self, obj: Object) -> FieldErrors:
         return list(_driver_errors(obj["spec"]))
@@ -162,5 +164,5 @@ def _capacity_errors(obj: Object) -> Errors:
     for sentence in names.dns_subdomain(storage_class):
         yield fields.invalid("storageClassName", storage_class, sentence)
     capacity = obj.get("capacity")
-    if capacity is not None and quantity.Quantity.parse(capacity) < ZERO:
+    if capacity is not None and read_amount(capacity) < ZERO:
         yield fields.invalid("capacity", capacity, "must be greater than or equal to 0")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterator
 
-from localpv.api import fields, names, quantity
+from localpv.api import fields, names
 from localpv.api.fields import FieldError, FieldErrors
 from localpv.api.objects import Object
 from localpv.apiserver.kinds.base import StatusStrategy
-from localpv.apiserver.kinds.volume_access import ZERO
+from localpv.apiserver.kinds.volume_access import ZERO, read_amount
 
 Errors = Iterator[FieldError]
 
@@ -127,7 +127,7 @@ def taint_errors(taints: list[Object], path: str) -> Errors:
 def _amounts(status: Object) -> Errors:
     for name in ("capacity", "allocatable"):
         for resource, amount in (status.get(name) or {}).items():
-            if quantity.Quantity.parse(amount) < ZERO:
+            if read_amount(amount) < ZERO:
                 yield fields.invalid(f"status.{name}.{resource}", amount, "must be greater than or equal to 0")
 
 

@@ -9,7 +9,7 @@ from localpv.api.fields import FieldError, FieldErrors
 from localpv.api.objects import Object
 from localpv.apiserver.kinds import volume_access, volume_equality
 from localpv.apiserver.kinds.base import StatusStrategy
-from localpv.apiserver.kinds.volume_access import STORAGE_CLASS_ANNOTATION, ZERO
+from localpv.apiserver.kinds.volume_access import STORAGE_CLASS_ANNOTATION, ZERO, read_amount
 
 Errors = Iterator[FieldError]
 
@@ -168,7 +168,7 @@ def _changes(obj: Object, old: Object) -> Errors:
         free.append("storageClassName")
     moved_to_field = old_annotation is not None and old_class is None and new_class == old_annotation
     if (new_annotation or "") != (old_annotation or "") and not (moved_to_field and new_annotation is None):
-        where = f"metadata.annotations[{STORAGE_CLASS_ANNOTATION}]"
+        where = f"metadata.annotations.{STORAGE_CLASS_ANNOTATION}"
         yield fields.invalid(where, new_annotation or "", "field is immutable")
 
     after = volume_equality.without(new_spec, *free)
@@ -200,12 +200,12 @@ def _size_change(obj: Object, old: Object) -> Errors:
     after, before = requests(obj["spec"]).get("storage", "0"), requests(old["spec"]).get("storage", "0")
     if after == before:
         return
-    size = quantity.Quantity.parse(after)
-    if size >= quantity.Quantity.parse(before):
+    size = read_amount(after)
+    if size >= read_amount(before):
         return
     # Less than before is allowed only to take back a growth that failed: never below what the volume has.
     capacity = old.get("status", {}).get("capacity", {}).get("storage")
-    if size <= (quantity.Quantity.parse(capacity) if capacity is not None else ZERO):
+    if size <= (read_amount(capacity) if capacity is not None else ZERO):
         yield fields.forbidden(
             "spec.resources.requests.storage", "must stay above status.capacity: volumes do not shrink"
         )
@@ -216,7 +216,7 @@ def _status_errors(obj: Object) -> Errors:
     if not obj["spec"].get("accessModes"):
         yield fields.required("Spec.accessModes")
     for resource, amount in status.get("capacity", {}).items():
-        if quantity.Quantity.parse(amount) < ZERO:
+        if read_amount(amount) < ZERO:
             yield fields.invalid(f"status.capacity[{resource}]", amount, "must not be negative")
     for resource, state in status.get("allocatedResourceStatuses", {}).items():
         yield from _resource_name(resource, "status.allocatedResourceStatuses")
@@ -225,7 +225,7 @@ def _status_errors(obj: Object) -> Errors:
     for resource, amount in status.get("allocatedResources", {}).items():
         wrong = list(_resource_name(resource, "status.allocatedResources"))
         yield from wrong
-        if not wrong and quantity.Quantity.parse(amount) < ZERO:
+        if not wrong and read_amount(amount) < ZERO:
             yield fields.invalid(f"status.allocatedResources[{resource}]", amount, "must not be negative")
 
 
@@ -242,5 +242,5 @@ def spec_warnings(spec: Object, path: str) -> Iterator[str]:
     resources = spec.get("resources") or {}
     for kind in ("requests", "limits"):
         amount = (resources.get(kind) or {}).get("storage")
-        if amount is not None and quantity.Quantity.parse(amount).nanos % quantity.NANO:
+        if amount is not None and read_amount(amount).nanos % quantity.NANO:
             yield f"{path}.resources.{kind}[storage]: {amount} is not a whole number of bytes"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from localpv.api import fields, names, quantity
 from localpv.api.fields import FieldError
 from localpv.api.objects import Object
-from localpv.apiserver.kinds.volume_access import ZERO
+from localpv.apiserver.kinds.volume_access import ZERO, read_amount
 
 Errors = Iterator[FieldError]
 
@@ -77,7 +77,7 @@ def resource_ref(reference: Object, path: str, *, in_volume: bool) -> Errors:
     elif resource not in RESOURCES and not resource.startswith(_HUGE_PAGES):
         yield fields.not_supported(f"{path}.resource", resource, RESOURCES)
     divisor = reference.get("divisor")
-    if divisor is None or quantity.Quantity.parse(divisor) == ZERO:
+    if divisor is None or read_amount(divisor) == ZERO:
         return
     if resource in RESOURCES or resource.startswith(_HUGE_PAGES):
         allowed = _CPU_DIVISORS if resource.endswith(".cpu") else _BYTE_DIVISORS

@@ -8,7 +8,7 @@ from localpv.api import fields, names, quantity
 from localpv.api.fields import FieldError
 from localpv.api.objects import Object
 from localpv.api.quantity import Quantity
-from localpv.apiserver.kinds.volume_access import ZERO
+from localpv.apiserver.kinds.volume_access import ZERO, read_amount
 
 Errors = Iterator[FieldError]
 
@@ -41,7 +41,7 @@ def _one(name: str, amount: str, path: str) -> Errors:
         yield fields.invalid(path, name, "is no resource of containers; resources of your own need a domain in front")
     elif not wrong and slash and not is_native(name) and not is_extended(name):
         yield fields.invalid(path, name, "is no name for an extended resource")
-    value = Quantity.parse(amount)
+    value = read_amount(amount)
     if value < ZERO:
         yield fields.invalid(path, amount, "must be greater than or equal to 0")
     if slash and not domain.endswith("kubernetes.io") and not is_whole(value):
@@ -58,7 +58,7 @@ def _within(name: str, amount: str, limit: str | None, path: str) -> Errors:
         return
     if amount == limit:
         return
-    asked, most = Quantity.parse(amount), Quantity.parse(limit)
+    asked, most = read_amount(amount), read_amount(limit)
     if asked != most and not may_overcommit:
         yield fields.invalid(f"{path}.requests", amount, f"must be equal to the {name} limit of {limit}")
     elif asked > most:
@@ -83,7 +83,7 @@ def is_whole(value: Quantity) -> bool:
 
 def _divides(name: str, value: Quantity) -> bool:
     try:
-        page = Quantity.parse(name.removeprefix(_HUGE_PAGES))
+        page = read_amount(name.removeprefix(_HUGE_PAGES))
     except ValueError:
         return False
     return page > ZERO and value.nanos % page.nanos == 0
@@ -122,16 +122,16 @@ def pod_errors(spec: Object, path: str) -> Errors:
                 yield fields.not_supported(where, name, POD_LEVEL)
             elif name not in POD_LEVEL and not name.startswith(_HUGE_PAGES):
                 yield fields.invalid(where, name, "is no resource; resources of your own need a domain in front")
-            if Quantity.parse(amount) < ZERO:
+            if read_amount(amount) < ZERO:
                 yield fields.invalid(where, amount, "must be greater than or equal to 0")
     for name, amount in requests.items():
         yield from _within(name, amount, limits.get(name), at)
         total = container_total(spec, name)
-        if total > Quantity.parse(amount):
+        if total > read_amount(amount):
             yield fields.invalid(f"{at}.requests[{name}]", amount, f"is less than the containers ask for: {total}")
     for index, container in enumerate(spec.get("containers") or ()):
         for name, amount in ((container.get("resources") or {}).get("limits") or {}).items():
-            if name in limits and Quantity.parse(amount) > Quantity.parse(limits[name]):
+            if name in limits and read_amount(amount) > read_amount(limits[name]):
                 # Kubernetes builds this path so.
                 where = f"{at}.containers[{index}][{name}].limits"
                 yield fields.invalid(where, amount, f"must be less than or equal to the pod's limit of {limits[name]}")
@@ -160,14 +160,14 @@ def container_total(spec: Object, name: str) -> Quantity:
     """
     running, peak = ZERO, ZERO
     for container in spec.get("initContainers") or ():
-        amount = Quantity.parse(_requests(container).get(name, "0"))
+        amount = read_amount(_requests(container).get(name, "0"))
         if container.get("restartPolicy") == "Always":
             running = running + amount
             peak = max(peak, running)
         else:
             peak = max(peak, running + amount)
     for container in spec.get("containers") or ():
-        running = running + Quantity.parse(_requests(container).get(name, "0"))
+        running = running + read_amount(_requests(container).get(name, "0"))
     return max(peak, running)
 
 
@@ -200,5 +200,5 @@ def quality_of_service(spec: Object) -> str:
 
 def _amount(resources: Object, kind: str, name: str) -> Quantity | None:
     given = (resources.get(kind) or {}).get(name)
-    value = Quantity.parse(given) if given is not None else ZERO
+    value = read_amount(given) if given is not None else ZERO
     return value if value > ZERO else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from localpv.api import fields, names, quantity
+from localpv.api import fields, names
 from localpv.api.fields import FieldError
 from localpv.api.objects import Object
 from localpv.apiserver.kinds import (
@@ -16,7 +16,7 @@ from localpv.apiserver.kinds import (
     pod_security,
     pod_volumes,
 )
-from localpv.apiserver.kinds.volume_access import ZERO
+from localpv.apiserver.kinds.volume_access import ZERO, read_amount
 
 Errors = Iterator[FieldError]
 
@@ -145,7 +145,7 @@ def _rest(spec: Object, path: str) -> Errors:
     if deadline is not None and not 1 <= deadline <= MAX_DEADLINE:
         yield fields.invalid(f"{path}.activeDeadlineSeconds", deadline, f"must be from 1 to {MAX_DEADLINE}")
     for resource, amount in (spec.get("overhead") or {}).items():
-        if quantity.Quantity.parse(amount) < ZERO:
+        if read_amount(amount) < ZERO:
             yield fields.invalid(f"{path}.overhead.limits[{resource}]", amount, "must be greater than or equal to 0")
     yield from _hostname(spec, path)
     if (system := spec.get("os")) is not None:

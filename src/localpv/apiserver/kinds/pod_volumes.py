@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from localpv.api import fields, names, quantity
+from localpv.api import fields, names
 from localpv.api.fields import FieldError, FieldErrors
 from localpv.api.objects import Object
 from localpv.apiserver.kinds import persistentvolumeclaim, pod_projections, volume_sources
 from localpv.apiserver.kinds.pod_projections import key_to_path
-from localpv.apiserver.kinds.volume_access import ZERO
+from localpv.apiserver.kinds.volume_access import ZERO, read_amount
 from localpv.apiserver.kinds.volume_paths import file_mode, inside
 from localpv.apiserver.kinds.volume_sources import Source
 
@@ -96,7 +96,7 @@ def _one(volume: Object, path: str, pod_name: str) -> Errors:
 
 def _empty_dir(value: Object, path: str) -> Errors:
     limit = value.get("sizeLimit")
-    if limit is not None and quantity.Quantity.parse(limit) < ZERO:
+    if limit is not None and read_amount(limit) < ZERO:
         yield fields.forbidden(f"{path}.sizeLimit", "must not be negative")
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from localpv.api import names
 from localpv.api.objects import Object
-from localpv.api.quantity import Quantity
 from localpv.apiserver.kinds import persistentvolumeclaim, pod_node_labels, pod_resources
 from localpv.apiserver.kinds.pod_scheduling import PREFERRED, REQUIRED
+from localpv.apiserver.kinds.volume_access import read_amount
 
 _LISTS = ("initContainers", "containers", "ephemeralContainers")
 _GONE_SOURCES = {
@@ -90,7 +90,7 @@ def _container(container: Object, path: str) -> Iterator[str]:
     for kind in ("limits", "requests"):
         for name in _BYTES:
             amount = (resources.get(kind) or {}).get(name)
-            if amount is not None and not pod_resources.is_whole(Quantity.parse(amount)):
+            if amount is not None and not pod_resources.is_whole(read_amount(amount)):
                 yield f"{path}.resources.{kind}[{name}]: {amount} is not a whole number of bytes"
     seen: set[str] = set()
     for index, variable in enumerate(container.get("env") or ()):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
-from localpv.api import fields, quantity
+from localpv.api import fields
 from localpv.api.fields import FieldError
+from localpv.api.quantity import NANO, Quantity
 
 Errors = Iterator[FieldError]
 
@@ -14,6 +16,12 @@ VOLUME_MODES = ("Block", "Filesystem")
 
 STORAGE_CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 """Where the class of a volume or claim was written before Kubernetes 1.6."""
+
+
+@lru_cache(maxsize=1024)
+def read_amount(value: str | int) -> Quantity:
+    """A quantity read; the same few are read over and over."""
+    return Quantity.parse(value)
 
 
 def access_modes(modes: list[str], path: str) -> Errors:
@@ -32,17 +40,17 @@ def volume_mode(mode: str | None, path: str) -> Errors:
 
 def round_up(amounts: dict[str, str]) -> None:
     """Amounts finer than a thousandth, which the API has promised never to show, become the next thousandth."""
-    for name, amount in amounts.items():
-        if amount[-1:] in ("n", "u") or "." in amount or "e" in amount:
-            exact = quantity.Quantity.parse(amount)
+    for name, given in amounts.items():
+        if given[-1:] in ("n", "u") or "." in given or "e" in given:
+            exact = read_amount(given)
             if exact.nanos % _MILLI:
-                amounts[name] = str(quantity.Quantity(exact.milli_value * _MILLI, exact.format))
+                amounts[name] = str(Quantity(exact.milli_value * _MILLI, exact.format))
 
 
-def positive(amount: str | int, path: str) -> Errors:
-    if quantity.Quantity.parse(amount) <= ZERO:
-        yield fields.invalid(path, amount, "must be greater than zero")
+def positive(given: str | int, path: str) -> Errors:
+    if read_amount(given) <= ZERO:
+        yield fields.invalid(path, given, "must be greater than zero")
 
 
-_MILLI = quantity.NANO // 1000
-ZERO = quantity.Quantity.parse("0")
+_MILLI = NANO // 1000
+ZERO = Quantity(0)

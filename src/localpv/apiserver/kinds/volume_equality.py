@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from localpv.api import quantity
 from localpv.api.objects import Object
+from localpv.apiserver.kinds.volume_access import read_amount
 
 _UNSET_IS_NOT_ZERO = frozenset(
     {
@@ -64,9 +64,7 @@ def same_quantities(new: Object, old: Object) -> bool:
     """Whether two resource lists name the same amounts: `1Gi` is `1024Mi`."""
     if new.keys() != old.keys():
         return False
-    return all(
-        new[key] == old[key] or quantity.Quantity.parse(new[key]) == quantity.Quantity.parse(old[key]) for key in new
-    )
+    return all(new[key] == old[key] or read_amount(new[key]) == read_amount(old[key]) for key in new)
 
 
 def without(value: Object, *keys: str) -> Object:

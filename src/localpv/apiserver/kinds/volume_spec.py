@@ -20,6 +20,8 @@ def default(spec: Object) -> None:
         spec["persistentVolumeReclaimPolicy"] = "Retain"
     if "volumeMode" not in spec:
         spec["volumeMode"] = "Filesystem"
+    if spec.get("storageClassName") == "":
+        del spec["storageClassName"]
     if capacity := spec.get("capacity"):
         volume_access.round_up(capacity)
     volume_sources.default(spec)
