@@ -49,10 +49,10 @@ def _fate(was: FieldSet, now: FieldSet | None, *, named: bool, given_up: bool, d
 
 def _inside(value: Any, shape: Shape, last: FieldSet, owned: FieldSet, *, given_up: bool, doomed: bool) -> Any:
     match shape.kind:
-        case Kind.STRUCT | Kind.MAP | Kind.ANY if isinstance(value, dict):
+        case Kind.STRUCT | Kind.MAP | Kind.ANY if isinstance(value, dict) and value:
             _fields(value, shape, last, owned, given_up=given_up, doomed=doomed)
             # What has lost everything is null, not empty: an empty struct would still say something.
-            return value or None
+            return value if len(value) else None
         case Kind.KEYED | Kind.SET if isinstance(value, list) and value:
             left = []
             for item in value:
