@@ -132,7 +132,11 @@ BUILT_IN: tuple[Resource, ...] = (
 )  # fmt: skip
 """Every built-in resource that the embedded engine serves."""
 
+BINDINGS = _core("Binding", "bindings", namespaced=True, verbs=("create",))
+"""Where a scheduler says which node a pod goes to."""
+
 REVIEWS: tuple[Resource, ...] = (
+    BINDINGS,
     _builtin("authentication.k8s.io", "v1", "authentication", "TokenReview", "tokenreviews", namespaced=False,
              verbs=("create",)),
     _builtin("authentication.k8s.io", "v1", "authentication", "SelfSubjectReview", "selfsubjectreviews",

@@ -322,9 +322,8 @@ class FieldSelector:
         """BadRequest when it asks for a field that this kind cannot select by."""
         for term in self.terms:
             if term.field not in supported:
-                raise errors.BadRequest(
-                    f"field label not supported: {term.field}", hint=f"this kind has {', '.join(sorted(supported))}"
-                )
+                known = ", ".join(f'"{name}"' for name in supported)
+                raise errors.BadRequest(f'"{term.field}" is not a known field selector: only {known}')
 
     def __str__(self) -> str:
         return ",".join(map(str, self.terms))

@@ -99,10 +99,14 @@ def invalid(kind: str, group: str, name: str, causes: Sequence[FieldError]) -> e
     )
 
 
-def method_not_allowed(plural: str, group: str, verb: str) -> errors.MethodNotAllowed:
+def invalid_options(kind: str, *causes: FieldError) -> errors.Invalid:
+    """Wrong options of a request: CreateOptions, ListOptions and so on."""
+    return invalid(kind, "meta.k8s.io", "", causes)
+
+
+def method_not_allowed(plural: str, group: str) -> errors.MethodNotAllowed:
     return errors.MethodNotAllowed(
-        f"{verb} is not supported on resources of kind {qualified(plural, group)!r}".replace("'", '"'),
-        details=_details("", plural, group),
+        "the server does not allow this method on the requested resource", details=_details("", plural, group)
     )
 
 

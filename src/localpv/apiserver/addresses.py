@@ -17,6 +17,8 @@ class Address:
     namespace: str = ""
     name: str = ""
     subresource: str = ""
+    watch: bool = False
+    """The old way to ask for a watch: `/api/v1/watch/...`."""
     rest: str = ""
     """What follows a subresource; nothing that this server serves has any."""
 
@@ -30,6 +32,9 @@ def parse(path: str) -> Address | None:
         group, version, tail = parts[1], parts[2], parts[3:]
     else:
         return None
+    watch = tail[0] == "watch" and len(tail) > 1
+    if watch:
+        tail = tail[1:]
     if tail[0] == "namespaces" and len(tail) > 2 and not (group == "" and tail[2] in ("status", "finalize")):
         namespace, tail = tail[1], tail[2:]
         if not namespace:
@@ -38,7 +43,7 @@ def parse(path: str) -> Address | None:
         namespace = ""
     if "" in tail:
         return None
-    address = Address(group, version, tail[0], namespace)
+    address = Address(group, version, tail[0], namespace, watch=watch)
     if len(tail) > 1:
         address.name = tail[1]
     if len(tail) > 2:

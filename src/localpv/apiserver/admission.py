@@ -16,8 +16,16 @@ from localpv.store.store import Store
 _decode = msgspec.json.Decoder().decode
 
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
+PV_PROTECTION = "kubernetes.io/pv-protection"
+PVC_PROTECTION = "kubernetes.io/pvc-protection"
 IMMORTAL = ("default", "kube-system", "kube-public")
 """Namespaces that cannot be deleted."""
+
+
+def _protect(obj: Object, finalizer: str) -> None:
+    finalizers = obj["metadata"].setdefault("finalizers", [])
+    if finalizer not in finalizers:
+        finalizers.append(finalizer)
 
 
 class StoredObjects:
@@ -63,8 +71,14 @@ class Admission:
             raise refusal
 
     def mutate_create(self, call: Call, obj: Object) -> None:
-        if call.kind.resource.plural == "persistentvolumeclaims":
+        resource = call.kind.resource
+        if resource.group:
+            return
+        if resource.plural == "persistentvolumeclaims":
             self._default_class(obj)
+            _protect(obj, PVC_PROTECTION)
+        elif resource.plural == "persistentvolumes":
+            _protect(obj, PV_PROTECTION)
 
     def validate(self, call: Call, obj: Object | None, old: Object | None) -> None:
         """Last word before a write; `obj` is None for a deletion, `old` for a creation."""

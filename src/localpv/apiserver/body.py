@@ -74,8 +74,8 @@ def as_object(value: Any, call: Call) -> Object:
         raise BadRequest(f"the object in the body has no {missing}")
     if kind and kind != resource.kind:
         raise BadRequest(
-            f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
-            f'the object in the body is of kind "{kind}"'
+            f'{kind} in version "{api_version or resource.version}" cannot be handled as a {resource.kind}: '
+            f"the kind in the data ({kind}) does not match the expected kind ({resource.kind})"
         )
     if api_version and api_version != resource.api_version:
         raise BadRequest(
@@ -90,6 +90,7 @@ def as_object(value: Any, call: Call) -> Object:
 def take_in(obj: Object, call: Call, raw: bytes | None = None) -> Object:
     """Prune and type-check an object that a client sent; unknown fields are told as the call asks for it."""
     kind = call.kind
+    reset = _resets_managers(obj)
     errors = kind.strategy.raw_errors(obj)
     if errors:
         raise status.invalid(kind.resource.kind, kind.resource.group, _name(obj), errors)
@@ -112,7 +113,15 @@ def take_in(obj: Object, call: Call, raw: bytes | None = None) -> Object:
                 f"{kind.resource.kind}: strict decoding error: {', '.join(findings)}"
             )
         call.warnings.extend(findings)
+    if reset:
+        # An empty list is the same as none to the schema; here it means: forget who owns what.
+        obj["metadata"]["managedFields"] = [{}]
     return obj
+
+
+def _resets_managers(obj: Object) -> bool:
+    metadata = obj.get("metadata")
+    return isinstance(metadata, dict) and metadata.get("managedFields") == []
 
 
 def _name(obj: Object) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from localpv.api import fields, status
 from localpv.api.objects import Object
 from localpv.apiserver.auth.identity import MASTERS, User
 from localpv.apiserver.registry import Kind
-from localpv.errors import BadRequest, Invalid
+from localpv.errors import BadRequest
 
 ENGINE = User("system:localpv", (MASTERS, "system:authenticated"))
 """The engine's own controllers."""
@@ -56,14 +57,14 @@ class Call:
 FIELD_VALIDATION = ("Ignore", "Warn", "Strict")
 
 
-def check_write_options(query: Mapping[str, str]) -> tuple[bool, str]:
-    """(dry run, field validation) of a writing call."""
+def check_write_options(query: Mapping[str, str], kind: str) -> tuple[bool, str]:
+    """(dry run, field validation) of a writing call; `kind` is that of its options, such as CreateOptions."""
     dry_run = query.get("dryRun", "")
     if dry_run not in ("", "All"):
-        raise Invalid(f'the option dryRun takes "All", not "{dry_run}"')
+        raise status.invalid_options(kind, fields.not_supported("dryRun", dry_run, ["All"]))
     validation = query.get("fieldValidation", "") or "Warn"
     if validation not in FIELD_VALIDATION:
-        raise Invalid(f'the option fieldValidation takes one of {", ".join(FIELD_VALIDATION)}, not "{validation}"')
+        raise status.invalid_options(kind, fields.not_supported("fieldValidation", validation, FIELD_VALIDATION))
     return dry_run == "All", validation
 
 

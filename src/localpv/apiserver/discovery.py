@@ -6,6 +6,7 @@ newer clients ask for by their Accept header, `/version`, and the list of paths 
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import platform
 import re
@@ -162,6 +163,12 @@ def group(name: str, resources: Iterable[Resource]) -> dict[str, Any] | None:
     return {"kind": "APIGroup", "apiVersion": "v1", **_group(name, versions)} if versions and name else None
 
 
+def _storage_version_hash(resource: Resource) -> str:
+    """Tells clients whether two servers store a resource in the same version; made as Kubernetes makes it."""
+    text = f"{resource.group}/{resource.version}/{resource.kind}"
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()[:8]).decode()
+
+
 def _plain(resource: Resource) -> Iterable[dict[str, Any]]:
     entry: dict[str, Any] = {
         "name": resource.plural,
@@ -174,6 +181,8 @@ def _plain(resource: Resource) -> Iterable[dict[str, Any]]:
         entry["shortNames"] = resource.short_names
     if resource.categories:
         entry["categories"] = resource.categories
+    if "list" in resource.verbs:
+        entry["storageVersionHash"] = _storage_version_hash(resource)
     yield entry
     for name in sorted(resource.subresources):
         sub = subresource(resource, name)

@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+import uuid
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 import msgspec
 from aiohttp import web
 
-from localpv.api import status
+from localpv.api import selectors, status
 from localpv.api.managed import managers
 from localpv.api.objects import Object
+from localpv.api.resources import BINDINGS
 from localpv.apiserver import addresses, body, discovery, negotiation, presentation
 from localpv.apiserver.access import Access
 from localpv.apiserver.addresses import Address
@@ -49,7 +51,8 @@ from localpv.store.store import Store
 log = logging.getLogger(__name__)
 
 _UNKNOWN = "the server could not find the requested resource"
-_COMMON_HEADERS = {"Cache-Control": "no-cache, private"}
+
+_OPTIONS = {"create": "CreateOptions", "update": "UpdateOptions", "patch": "PatchOptions"}
 _HEALTH = frozenset({"/livez", "/readyz", "/healthz"})
 
 
@@ -114,7 +117,7 @@ class Handler:
             resource=address.plural,
             subresource=address.subresource,
             namespace=address.namespace if address.plural != "namespaces" else address.name,
-            name=address.name,
+            name=address.name or _selected_name(query),
             path=path,
         )
         self._access.require(user, attributes, query.get("fieldSelector", ""))
@@ -137,11 +140,11 @@ class Handler:
         if address.subresource and address.subresource not in resource.subresources:
             raise NotFound(_UNKNOWN)
         if not address.subresource and verb not in resource.verbs:
-            raise status.method_not_allowed(resource.plural, resource.group, verb)
+            raise status.method_not_allowed(resource.plural, resource.group)
+        if verb in ("update", "patch") and not address.name:
+            raise status.method_not_allowed(resource.plural, resource.group)
         if resource.namespaced and not address.namespace and (address.name or verb not in ("list", "watch")):
-            if verb == "create":
-                raise BadRequest("an empty namespace may not be set during creation")
-            raise status.method_not_allowed(resource.plural, resource.group, verb)
+            raise status.method_not_allowed(resource.plural, resource.group)
         call = Call(
             kind=kind,
             user=user,
@@ -155,14 +158,15 @@ class Handler:
             return self._respond(call, await self._get(call), form)
         if verb == "list":
             page = await listing.select(call, store=self._store, revisions=self._revisions)
-            return await self._stream(request, listing.body(page, call, form), form)
+            pretty = "pretty" in query and call.flag("pretty")
+            return await self._stream(request, listing.body(page, call, form), form, pretty=pretty)
         if verb == "watch":
             return await self._watch(request, call, form)
         raw = await _read(request)
         call.manager = managers.name_of(query.get("fieldManager", ""), request.headers.get("User-Agent", ""))
         if verb in ("delete", "deletecollection"):
             return self._respond(call, await self._delete(call, verb, raw, request.content_type), form)
-        call.dry_run, call.field_validation = check_write_options(query)
+        call.dry_run, call.field_validation = check_write_options(query, _OPTIONS[verb])
         media_type = body.media_type(request.headers.get("Content-Type", ""))
         reply = await self._write(call, verb, raw, media_type)
         return self._respond(call, reply, form)
@@ -173,7 +177,7 @@ class Handler:
         if call.subresource == "scale":
             return subresources.read_scale(call, reply)
         if call.subresource not in ("", "status"):
-            raise status.method_not_allowed(call.kind.resource.plural, call.kind.resource.group, "get")
+            raise status.method_not_allowed(call.kind.resource.plural, call.kind.resource.group)
         return reply
 
     async def _write(self, call: Call, verb: str, raw: bytes, media_type: str) -> Reply:
@@ -181,8 +185,10 @@ class Handler:
         match verb, call.subresource:
             case "create", "":
                 if call.name:
-                    raise status.method_not_allowed(call.kind.resource.plural, call.kind.resource.group, "create")
+                    raise status.method_not_allowed(call.kind.resource.plural, call.kind.resource.group)
                 value = body.decode(raw, media_type)
+                if call.kind.resource == BINDINGS:
+                    return await self._bind(call, value)
                 if call.kind.resource in self._access.reviews:
                     return self._review(call, value)
                 return await creating.create(call, value, raw, writer=writer)
@@ -202,11 +208,20 @@ class Handler:
                 return await patching.patch(call, raw, media_type, writer=writer)
             case "patch", "scale":
                 return await subresources.patch_scale(call, raw, media_type, writer=writer)
-        raise status.method_not_allowed(call.kind.resource.plural, call.kind.resource.group, verb)
+        raise status.method_not_allowed(call.kind.resource.plural, call.kind.resource.group)
+
+    async def _bind(self, call: Call, value: Any) -> Reply:
+        """POST to the collection of bindings: the name of the pod is that of the Binding."""
+        metadata = value.get("metadata") if isinstance(value, dict) else None
+        call.name = str(metadata.get("name") or "") if isinstance(metadata, dict) else ""
+        pods = self._kinds.find("", "v1", "pods")
+        assert pods is not None
+        call.kind, call.subresource = pods, "binding"
+        return await subresources.bind(call, value, writer=self._writer)
 
     async def _delete(self, call: Call, verb: str, raw: bytes, media_type: str) -> Reply:
         if call.subresource:
-            raise status.method_not_allowed(call.kind.resource.plural, call.kind.resource.group, "delete")
+            raise status.method_not_allowed(call.kind.resource.plural, call.kind.resource.group)
         value = body.decode(raw, "" if media_type == "application/octet-stream" else media_type) if raw else None
         wish, call.dry_run = deleting.options(value, call.query)
         if verb == "delete":
@@ -254,28 +269,32 @@ class Handler:
             if obj.get("kind") == call.kind.resource.kind:
                 include = call.query.get("includeObject", "")
                 value = encode(presentation.one(call.kind, obj, form, include=include))
+        if "pretty" in call.query and call.flag("pretty"):
+            value = msgspec.json.format(value, indent=2)
         response = web.Response(
             body=_yaml(value) if form.yaml else value,
             status=reply.status,
             content_type=form.content_type,
-            headers=_COMMON_HEADERS,
+            headers=_headers(),
         )
         for warning in call.warnings:
             text = " ".join(warning.split()).replace("\\", "\\\\").replace('"', '\\"')
             response.headers.add("Warning", f'299 - "{text}"')
         return response
 
-    async def _stream(self, request: web.BaseRequest, pieces: AsyncIterator[bytes], form: Form) -> web.StreamResponse:
+    async def _stream(
+        self, request: web.BaseRequest, pieces: AsyncIterator[bytes], form: Form, *, pretty: bool
+    ) -> web.StreamResponse:
         """Send what comes in one answer if it is one piece, else piece by piece as the client takes them."""
         first = await anext(pieces)
         second = await anext(pieces, None)
-        if second is None or form.yaml:
+        if second is None or form.yaml or pretty:
             rest = b"" if second is None else second + b"".join([piece async for piece in pieces])
-            whole = first + rest
+            whole = msgspec.json.format(first + rest, indent=2) if pretty else first + rest
             return web.Response(
-                body=_yaml(whole) if form.yaml else whole, content_type=form.content_type, headers=_COMMON_HEADERS
+                body=_yaml(whole) if form.yaml else whole, content_type=form.content_type, headers=_headers()
             )
-        response = web.StreamResponse(headers={"Content-Type": form.content_type, **_COMMON_HEADERS})
+        response = web.StreamResponse(headers={"Content-Type": form.content_type, **_headers()})
         await response.prepare(request)
         await response.write(first)
         await response.write(second)
@@ -289,7 +308,7 @@ class Handler:
             call.query = {**call.query, "fieldSelector": f"metadata.name={call.name}"}
         watch = watching.Watch(call, form, store=self._store, revisions=self._revisions)
         await watch.wait_for_start()
-        response = web.StreamResponse(headers={"Content-Type": form.content_type, **_COMMON_HEADERS})
+        response = web.StreamResponse(headers={"Content-Type": form.content_type, **_headers()})
         response.enable_chunked_encoding()
         await response.prepare(request)
         try:
@@ -300,13 +319,21 @@ class Handler:
             pass  # the client has gone: that is how watches usually end
         return response
 
+    def _health(self, path: str, *, verbose: bool) -> web.Response:
+        ready = self._is_ready() or path == "/livez"
+        if not verbose:
+            return web.Response(text="ok" if ready else "not ready yet", status=200 if ready else 503)
+        name = path.strip("/")
+        lines = ["[+]ping ok", "[+]store ok" if ready else "[-]store failed: not ready yet"]
+        lines.append(f"{name} check {'passed' if ready else 'failed'}")
+        return web.Response(text="\n".join(lines) + "\n", status=200 if ready else 503)
+
     # -- everything that is no resource ----------------------------------------------------------------------------
 
     async def _plain_path(self, request: web.BaseRequest, path: str, user: User) -> web.StreamResponse:
         method = request.method
-        if path in _HEALTH or path.startswith(("/livez/", "/readyz/", "/healthz/")):
-            ready = self._is_ready() or path.startswith("/livez")
-            return web.Response(text="ok" if ready else "not ready yet", status=200 if ready else 503)
+        if path in _HEALTH:
+            return self._health(path, verbose="verbose" in request.raw_path.partition("?")[2])
         self._access.require_path(user, method.lower(), path)
         if method not in ("GET", "HEAD"):
             raise NotFound(_UNKNOWN)
@@ -331,10 +358,18 @@ class Handler:
         )
 
 
+def _selected_name(query: Mapping[str, str]) -> str:
+    """A right to one name covers lists and watches that ask for that name only."""
+    selector = query.get("fieldSelector", "")
+    if "metadata.name" not in selector:
+        return ""
+    return selectors.parse_fields(selector).requires("metadata.name") or ""
+
+
 def _verb(method: str, address: Address, query: Mapping[str, str]) -> str:
     match method:
         case "GET" | "HEAD":
-            watch = query.get("watch")
+            watch = "true" if address.watch else query.get("watch")
             if watch is not None and watch not in ("0", "false", "False", "FALSE", "f", "F"):
                 return "watch"
             return "get" if address.name else "list"
@@ -347,6 +382,11 @@ def _verb(method: str, address: Address, query: Mapping[str, str]) -> str:
         case "DELETE":
             return "delete" if address.name else "deletecollection"
     return method.lower()
+
+
+def _headers() -> dict[str, str]:
+    """What every answer carries; the id is for finding a request in logs of several programs."""
+    return {"Cache-Control": "no-cache, private", "Audit-Id": str(uuid.uuid4())}
 
 
 async def _read(request: web.BaseRequest) -> bytes:
@@ -366,7 +406,7 @@ def _failure(error: ApiError) -> web.Response:
         body=encode(status.to_status(error)),
         status=error.code,
         content_type=negotiation.JSON,
-        headers=_COMMON_HEADERS,
+        headers=_headers(),
     )
     if error.retry_after_seconds:
         response.headers["Retry-After"] = str(error.retry_after_seconds)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from localpv.api import fields
 from localpv.errors import BadRequest, GatewayTimeout
 from localpv.store.store import Store
 
@@ -22,7 +23,8 @@ class Revisions:
         if not text:
             return None
         if not text.isascii() or not text.isdigit() or int(text) >= 1 << 63:
-            raise BadRequest(f'invalid resource version "{text}": it must be one that the server gave out')
+            problem = fields.invalid("resourceVersion", text, "it must be one that the server gave out")
+            raise BadRequest(f"invalid resource version: {problem}")
         return int(text)
 
     async def reach(self, revision: int | None) -> None:

@@ -24,6 +24,7 @@ from localpv.apiserver.upkeep.definitions import DefinitionKeeper
 from localpv.apiserver.upkeep.events import forget_old_events
 from localpv.apiserver.upkeep.garbage import GarbageCollector
 from localpv.apiserver.upkeep.namespaces import NamespaceKeeper
+from localpv.apiserver.upkeep.protection import Protection
 from localpv.apiserver.writing import Writer
 from localpv.errors import AlreadyExists, StartError
 from localpv.store.store import Store
@@ -104,6 +105,7 @@ class ApiServer:
             writer=self.writer,
             furnishing=lambda name: bootstrap.service_account_defaults(name, ca),
         )
+        protection = Protection(store=store, kinds=kinds, writer=self.writer)
         documents = assembly.documents(kinds, self.catalogue)
         kinds.on_change(documents.invalidate)
         self._handler = Handler(
@@ -115,14 +117,15 @@ class ApiServer:
             is_ready=lambda: self._ready,
         )
         definitions.load()
-        for listener in (self.access.changed, definitions.changed, garbage.changed, namespaces.changed):
-            store.on_event(listener)
+        keepers = (definitions, garbage, namespaces, protection)
+        store.on_event(self.access.changed)
+        for keeper in keepers:
+            store.on_event(keeper.changed)
         garbage.load()
         namespaces.load()
+        protection.load()
         for work in (
-            definitions.worker.run(),
-            garbage.worker.run(),
-            namespaces.worker.run(),
+            *(keeper.worker.run() for keeper in keepers),
             forget_old_events(store=store, kinds=kinds, writer=self.writer),
             store.compact_regularly(),
         ):

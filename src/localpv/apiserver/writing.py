@@ -105,11 +105,18 @@ class Writer:
     # -- update ----------------------------------------------------------------------------------------------------
 
     async def update(
-        self, call: Call, transform: Transform, *, missing: Callable[[], Any] | None = None, applying: bool = False
+        self,
+        call: Call,
+        transform: Transform,
+        *,
+        missing: Callable[[], Any] | None = None,
+        applying: bool = False,
+        patching: bool = False,
     ) -> Reply:
         """Change an object. `missing` makes a coroutine that creates it when it is not there.
 
-        `applying` says that the transform has seen to managedFields itself, as server-side apply does.
+        `applying` says that the transform has seen to managedFields itself, as server-side apply does. With
+        `patching` another uid is an attempt to change it; otherwise it says which object was meant.
         """
         kind = call.kind
         prefix, key = kind.resource.storage_prefix, kind.key(call.namespace, call.name)
@@ -121,7 +128,7 @@ class Writer:
             raise status.not_found(kind.resource.plural, kind.resource.group, call.name)
         old = self.read(kind, row)
         obj = transform(self.read(kind, row))
-        self._check_preconditions(call, obj, old)
+        self._check_preconditions(call, obj, old, uid=not patching)
         self._carry_over_metadata(call, obj, old)
         strategy = kind.strategy
         strategy.default(obj)
@@ -153,7 +160,7 @@ class Writer:
             return await self._remove(call, key, obj)
         return await self._put(call, key, obj, 200)
 
-    def _check_preconditions(self, call: Call, obj: Object, old: Object) -> None:
+    def _check_preconditions(self, call: Call, obj: Object, old: Object, *, uid: bool) -> None:
         resource, metadata, before = call.kind.resource, _metadata(obj), old["metadata"]
         name = metadata.get("name")
         if name and name != call.name:
@@ -172,9 +179,9 @@ class Writer:
                 problem = invalid("metadata.resourceVersion", version, "must be a version that the server gave out")
                 raise status.invalid(resource.kind, resource.group, call.name, [problem])
             raise status.modified(resource.plural, resource.group, call.name)
-        uid = metadata.get("uid")
-        if uid and uid != before["uid"]:
-            why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {before['uid']}"
+        meant = metadata.get("uid")
+        if uid and meant and meant != before["uid"]:
+            why = f"Precondition failed: UID in precondition: {meant}, UID in object meta: {before['uid']}"
             raise status.conflict(resource.plural, resource.group, call.name, why)
 
     def _carry_over_metadata(self, call: Call, obj: Object, old: Object) -> None:
@@ -204,7 +211,9 @@ class Writer:
         strategy = call.kind.strategy
         if not strategy.generation or call.subresource == "status":
             return
-        aside = ("metadata", "apiVersion") if strategy.generation_counts_status else ("metadata", "apiVersion", "status")
+        aside = (
+            ("metadata", "apiVersion") if strategy.generation_counts_status else ("metadata", "apiVersion", "status")
+        )
         changed = any(obj.get(key) != old.get(key) for key in {**obj, **old} if key not in aside)
         metadata, before = obj["metadata"], old["metadata"]
         if not changed and strategy.generation_counts_annotations:
@@ -228,13 +237,12 @@ class Writer:
             (wish.resource_version, "resourceVersion", "ResourceVersion"),
         ):
             if wanted and wanted != metadata[field]:
-                why = (
-                    f"Precondition failed: {title} in precondition: {wanted}, {title} in object meta: {metadata[field]}"
-                )
+                found = metadata[field]
+                why = f"the {title} in the precondition ({wanted}) does not match the {title} in record ({found})"
                 raise status.conflict(resource.plural, resource.group, call.name, why)
         self._admission.validate(call, None, obj)
         grace = kind.strategy.grace_seconds(obj, wish.grace_seconds)
-        changed = self._set_deletion_finalizers(metadata, wish)
+        changed = self._set_deletion_finalizers(metadata, wish.propagation or kind.strategy.propagation)
         if not metadata.get("deletionTimestamp"):
             metadata["deletionTimestamp"] = now(after=grace)
             metadata["deletionGracePeriodSeconds"] = grace
@@ -255,12 +263,12 @@ class Writer:
             return Reply(encode(obj), obj=obj), False
         return await self._put(call, key, obj, 200), False
 
-    def _set_deletion_finalizers(self, metadata: Object, wish: Deletion) -> bool:
+    def _set_deletion_finalizers(self, metadata: Object, propagation: str) -> bool:
         """The garbage collector's finalizers say what is to become of the dependents."""
-        if not wish.propagation:
+        if not propagation:
             return False
         finalizers = list(metadata.get("finalizers", ()))
-        wanted = {"Orphan": "orphan", "Foreground": "foregroundDeletion"}.get(wish.propagation)
+        wanted = {"Orphan": "orphan", "Foreground": "foregroundDeletion"}.get(propagation)
         after = [name for name in finalizers if name not in ("orphan", "foregroundDeletion") or name == wanted]
         if wanted and wanted not in after:
             after.append(wanted)
@@ -286,8 +294,7 @@ class Writer:
                 obj["metadata"].pop("resourceVersion", None)
             return Reply(encode(obj), code, obj)
         obj["metadata"]["resourceVersion"] = str(self._store.next_revision())
-        stored = obj if kind.to_stored is None else kind.to_stored(obj)
-        value = encode(stored)
+        value = self._stored_form(kind, obj)
         await self._store.put(kind.resource.storage_prefix, key, value)
         return Reply(value if kind.to_stored is None else encode(obj), code, obj)
 
@@ -296,9 +303,13 @@ class Writer:
         if call.dry_run:
             return Reply(encode(obj), obj=obj)
         obj["metadata"]["resourceVersion"] = str(self._store.next_revision())
-        stored = obj if kind.to_stored is None else kind.to_stored(obj)
-        await self._store.delete(kind.resource.storage_prefix, key, encode(stored))
+        await self._store.delete(kind.resource.storage_prefix, key, self._stored_form(kind, obj))
         return Reply(encode(obj), obj=obj)
+
+    def _stored_form(self, kind: Kind, obj: Object) -> bytes:
+        """As JSON text that begins with apiVersion and kind, so that lists can cut them off (see verbs/list.py)."""
+        stored = obj if kind.to_stored is None else kind.to_stored(dict(obj))
+        return encode({"apiVersion": stored["apiVersion"], "kind": stored["kind"], **stored})
 
     def _track(self, call: Call, obj: Object, old: Object | None) -> None:
         """Note in managedFields who wrote what."""
@@ -338,13 +349,8 @@ def _check_place(call: Call, metadata: Object) -> None:
     namespace = metadata.get("namespace")
     if call.kind.resource.namespaced:
         if namespace and namespace != call.namespace:
-            raise BadRequest(
-                f"the namespace of the provided object does not match the namespace sent on the request: "
-                f'"{namespace}" and "{call.namespace}"'
-            )
+            raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
         metadata["namespace"] = call.namespace
-    elif namespace:
-        raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
     else:
         metadata.pop("namespace", None)
 

@@ -113,27 +113,43 @@ class NamespaceKeeper:
 
     async def _tell(self, name: str, left: dict[str, int]) -> None:
         """Say in the namespace's status what it waits for."""
-        what = ", ".join(f"{resource} has {count} resource instances" for resource, count in sorted(left.items()))
+        content = ", ".join(f"{resource} has {count} resource instances" for resource, count in sorted(left.items()))
+        holders = ", ".join(f"{finalizer} in {count} resource instances" for finalizer, count in self._held_by(name))
 
-        def with_condition(live: Object) -> Object:
+        def with_conditions(live: Object) -> Object:
             conditions = live.setdefault("status", {}).setdefault("conditions", [])
-            message = f"Some resources are remaining: {what}"
-            present = next((entry for entry in conditions if entry["type"] == "NamespaceContentRemaining"), None)
-            if present is None:
-                conditions.append(
-                    {
-                        "type": "NamespaceContentRemaining",
-                        "status": "True",
-                        "lastTransitionTime": now(),
-                        "reason": "SomeResourcesRemain",
-                        "message": message,
-                    }
+            _set_condition(
+                conditions,
+                "NamespaceContentRemaining",
+                "SomeResourcesRemain",
+                f"Some resources are remaining: {content}",
+            )
+            if holders:
+                _set_condition(
+                    conditions,
+                    "NamespaceFinalizersRemaining",
+                    "SomeFinalizersRemain",
+                    f"Some content in the namespace has finalizers remaining: {holders}",
                 )
-            else:
-                present["message"] = message
             return live
 
-        try:
-            await self._writer.update(Call(kind=self._kind(), name=name, subresource="status"), with_condition)
-        except (NotFound, Conflict):
-            return
+        with contextlib.suppress(NotFound, Conflict):
+            await self._writer.update(Call(kind=self._kind(), name=name, subresource="status"), with_conditions)
+
+    def _held_by(self, name: str) -> list[tuple[str, int]]:
+        """Finalizers of what is left in the namespace, with how many objects each of them holds."""
+        counts: dict[str, int] = {}
+        for kind in self._kinds.stored():
+            if kind.resource.namespaced:
+                for _, row in self._store.table(kind.resource.storage_prefix).scan(f"{name}/"):
+                    for finalizer in decode(row.value)["metadata"].get("finalizers") or ():
+                        counts[finalizer] = counts.get(finalizer, 0) + 1
+        return sorted(counts.items())
+
+
+def _set_condition(conditions: list[Object], kind: str, reason: str, message: str) -> None:
+    present = next((entry for entry in conditions if entry["type"] == kind), None)
+    if present is None:
+        present = {"type": kind, "status": "True", "lastTransitionTime": now()}
+        conditions.append(present)
+    present["reason"], present["message"] = reason, message

@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from localpv.api import status
+from localpv.api import fields, status
+from localpv.api.fields import FieldError
 from localpv.api.objects import Object
 from localpv.apiserver.call import Call, Reply
 from localpv.apiserver.revisions import Revisions
@@ -37,18 +38,22 @@ def options(value: Any, query: Mapping[str, str]) -> tuple[Deletion, bool]:
     if grace is not None:
         grace = _whole_number("gracePeriodSeconds", grace)
         if grace < 0:
-            raise Invalid("gracePeriodSeconds must not be negative")
+            raise _wrong(fields.invalid("gracePeriodSeconds", grace, "must not be negative"))
     propagation = value.get("propagationPolicy") or ""
     orphan = value.get("orphanDependents")
     if propagation and orphan is not None:
-        raise Invalid("orphanDependents and propagationPolicy cannot be set at the same time")
+        raise _wrong(
+            fields.invalid(
+                "propagationPolicy", propagation, "orphanDependents and propagationPolicy exclude each other"
+            )
+        )
     if propagation and propagation not in PROPAGATION:
-        raise Invalid(f'propagationPolicy takes one of {", ".join(PROPAGATION)}, not "{propagation}"')
+        raise _wrong(fields.not_supported("propagationPolicy", propagation, PROPAGATION))
     if orphan is not None:
         propagation = "Orphan" if orphan else "Background"
     dry_run = value.get("dryRun") or []
     if dry_run not in ([], ["All"]):
-        raise Invalid('dryRun takes "All" only')
+        raise _wrong(fields.not_supported("dryRun", dry_run, ["All"]))
     preconditions = value.get("preconditions") or {}
     if not isinstance(preconditions, dict):
         raise BadRequest("preconditions must be an object")
@@ -59,6 +64,10 @@ def options(value: Any, query: Mapping[str, str]) -> tuple[Deletion, bool]:
         resource_version=str(preconditions.get("resourceVersion") or ""),
     )
     return wish, bool(dry_run)
+
+
+def _wrong(cause: FieldError) -> Invalid:
+    return status.invalid_options("DeleteOptions", cause)
 
 
 def _whole_number(name: str, value: Any) -> int:

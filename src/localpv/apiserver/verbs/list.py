@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 import msgspec
 
+from localpv.api import fields, status
+from localpv.api.fields import FieldError
 from localpv.api.objects import Object
 from localpv.apiserver import presentation
 from localpv.apiserver.call import Call
@@ -49,6 +51,7 @@ async def select(call: Call, *, store: Store, revisions: Revisions) -> Page:
     """The rows of one page."""
     kind, selection = call.kind, Selection(call)
     limit = call.number("limit") or 0
+    call.number("timeoutSeconds")  # says nothing to a list, but must be a number all the same
     if limit < 0:
         raise BadRequest("the option limit must not be negative")
     table = store.table(kind.resource.storage_prefix)
@@ -101,11 +104,15 @@ async def _where(call: Call, *, store: Store, revisions: Revisions) -> tuple[int
     match = query.get("resourceVersionMatch", "")
     token = query.get("continue", "")
     if match and match not in ("Exact", "NotOlderThan"):
-        raise Invalid(f'resourceVersionMatch takes Exact or NotOlderThan, not "{match}"')
-    if match and (wanted is None or token):
-        raise Invalid("resourceVersionMatch goes with resourceVersion, and not with continue")
+        raise _wrong(fields.not_supported("resourceVersionMatch", match, ["Exact", "NotOlderThan"]))
+    if match and wanted is None:
+        raise _wrong(fields.forbidden("resourceVersionMatch", "it says how to match resourceVersion, which is not set"))
+    if match and token:
+        raise _wrong(fields.forbidden("resourceVersionMatch", "a continue token already says which version to show"))
     if match == "Exact" and wanted == 0:
-        raise Invalid('resourceVersionMatch Exact does not go with resourceVersion "0"')
+        raise _wrong(
+            fields.forbidden("resourceVersionMatch", 'Exact does not go with resourceVersion "0", any version')
+        )
     if token:
         if wanted:
             raise BadRequest("specifying resource version is not allowed when using continue")
@@ -117,6 +124,10 @@ async def _where(call: Call, *, store: Store, revisions: Revisions) -> tuple[int
     if match == "Exact" and wanted is not None:
         return wanted, "", True
     return store.revision, "", False
+
+
+def _wrong(cause: FieldError) -> Invalid:
+    return status.invalid_options("ListOptions", cause)
 
 
 def _parse(token: str) -> Continue:
@@ -165,9 +176,18 @@ async def body(page: Page, call: Call, form: Form) -> AsyncIterator[bytes]:
     head = {"kind": resource.list_kind, "apiVersion": resource.api_version, "metadata": page.metadata}
     piece = bytearray(encode(head)[:-1] + b',"items":[')
     separator = b""
+    # Items of built-in lists do not repeat what they are: the list says it. Stored objects begin with those two fields.
+    opening = (
+        b"" if resource.custom else encode({"apiVersion": resource.api_version, "kind": resource.kind})[:-1] + b","
+    )
     for row in page.rows:
+        value = row.value if kind.from_stored is None else encode(_in_version(kind, row))
         piece += separator
-        piece += row.value if kind.from_stored is None else encode(_in_version(kind, row))
+        if opening and value.startswith(opening):
+            piece += b"{"
+            piece += memoryview(value)[len(opening) :]
+        else:
+            piece += value
         separator = b","
         if len(piece) >= CHUNK:
             yield bytes(piece)

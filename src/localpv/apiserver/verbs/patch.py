@@ -12,7 +12,7 @@ from localpv.api.patch import json_patch, merge_patch, strategic
 from localpv.apiserver import body
 from localpv.apiserver.call import Call, Reply
 from localpv.apiserver.writing import Transform, Writer
-from localpv.errors import BadRequest, UnsupportedMediaType
+from localpv.errors import BadRequest, Invalid, UnsupportedMediaType
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -46,9 +46,15 @@ async def patch(call: Call, raw: bytes, media_type: str, *, writer: Writer) -> R
     change = changer(call, raw, media_type)
 
     def transform(obj: Object) -> Object:
-        return body.take_in(body.as_object(change(obj), call), call)
+        try:
+            return body.take_in(body.as_object(change(obj), call), call)
+        except BadRequest as error:
+            if "strict decoding error" not in error.message:
+                raise
+            # The patch was well formed; it is the object that it leads to which has unknown fields.
+            raise Invalid(error.message) from error
 
-    return await writer.update(call, transform)
+    return await writer.update(call, transform, patching=True)
 
 
 def changer(call: Call, raw: bytes, media_type: str) -> Transform:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from localpv.api import status
+from localpv.api import fields, status
 from localpv.api.objects import Object, now
 from localpv.api.patch import json_patch, merge_patch
 from localpv.apiserver import body
@@ -61,7 +61,8 @@ async def bind(call: Call, value: Any, *, writer: Writer) -> Reply:
         raise BadRequest("the body of the request must be a Binding")
     target = value.get("target") or {}
     if not isinstance(target, dict) or not isinstance(target.get("name"), str) or not target["name"]:
-        raise BadRequest("target.name of the binding is required: the node that the pod goes to")
+        problem = fields.required("target.name", "the node that the pod goes to")
+        raise status.invalid("Binding", "", call.name, [problem])
     if target.get("kind", "Node") not in ("", "Node"):
         raise BadRequest(f'target.kind of the binding must be Node, not "{target["kind"]}"')
     wanted = value.get("metadata") or {}

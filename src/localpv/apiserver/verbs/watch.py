@@ -12,7 +12,7 @@ import random
 from collections.abc import AsyncIterator
 from typing import Any
 
-from localpv.api import status
+from localpv.api import fields, status
 from localpv.api.objects import Object
 from localpv.apiserver import presentation
 from localpv.apiserver.call import Call
@@ -20,7 +20,7 @@ from localpv.apiserver.negotiation import Form
 from localpv.apiserver.revisions import Revisions
 from localpv.apiserver.selection import Selection
 from localpv.apiserver.writing import decode, encode
-from localpv.errors import Gone, Invalid
+from localpv.errors import Gone
 from localpv.store.store import Store
 from localpv.store.table import Change, Event, Row
 
@@ -63,10 +63,16 @@ class Watch:
         match = query.get("resourceVersionMatch", "")
         if "sendInitialEvents" not in query:
             if match:
-                raise Invalid("resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")
+                raise status.invalid_options(
+                    "ListOptions",
+                    fields.forbidden("resourceVersionMatch", "a watch takes it with sendInitialEvents only"),
+                )
             return not self._start, False
         if match != "NotOlderThan":
-            raise Invalid("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
+            raise status.invalid_options(
+                "ListOptions",
+                fields.forbidden("resourceVersionMatch", "sendInitialEvents goes with NotOlderThan and nothing else"),
+            )
         if self._call.flag("sendInitialEvents"):
             return True, self._bookmarks
         return False, False
@@ -98,12 +104,15 @@ class Watch:
                 gone = Gone(f"too old resource version: {seen} ({self._table.forgotten})")
                 yield encode({"type": "ERROR", "object": status.to_status(gone)}) + b"\n"
                 return
+            if seen > self._store.revision:
+                # From a version that is still to come: silent until it has come.
+                position = self._table.position_after(self._store.revision)
             first = position - self._table.dropped
             events = self._table.events[first : first + BATCH]
             if events:
                 position += len(events)
-                seen = events[-1].revision
-                lines = [line for event in events if (line := self._line(event)) is not None]
+                lines = [line for event in events if event.revision > seen and (line := self._line(event)) is not None]
+                seen = max(seen, events[-1].revision)
                 if lines:
                     yield b"".join(lines)
                 if len(events) == BATCH:
