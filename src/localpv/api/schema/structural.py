@@ -31,8 +31,8 @@ def validate_schema(schema: Schema, path: str = "", *, status_subresource: bool 
     """
     try:
         errors = structural_rules.check(schema, path, status_subresource=status_subresource)
-        # A default can only be tried out on a schema that is right.
-        return errors or list(_wrong_defaults(schema, path))
+        # A default can only be tried out on a schema that is right; one of the root must be a whole object.
+        return errors or list(_wrong_defaults({**schema, "x-kubernetes-embedded-resource": True}, path))
     except RecursionError:
         return [invalid(path, "object", "is nested too deeply")]
 
@@ -143,4 +143,9 @@ def _check_default(schema: Schema, path: str) -> FieldErrors:
     if taken.unknown:
         detail = f"must not have unknown fields, but has {', '.join(taken.unknown)}"
         return [invalid(f"{path}.default", schema["default"], detail)]
+    if value["default"] != schema["default"]:
+        # Nulls are dropped from what clients send. A default is nobody's input, so it has to be right as it is.
+        return [
+            invalid(f"{path}.default", schema["default"], "must not be null anywhere that the schema allows no null")
+        ]
     return check_values(value, around, path)

@@ -19,7 +19,7 @@ TYPES: Final = ("array", "boolean", "integer", "number", "object", "string")
 
 _META_FIELDS: Final = ("apiVersion", "kind", "metadata")
 
-_NEVER: Final = ("$ref", "additionalItems", "definitions", "dependencies", "id", "patternProperties")
+_NEVER: Final = ("$ref", "$schema", "additionalItems", "definitions", "dependencies", "id", "patternProperties")
 """Keywords of JSON schema that Kubernetes does not take."""
 
 _NOT_NESTED: Final = (
@@ -177,7 +177,10 @@ def _shape(schema: Schema, path: str, *, level: str) -> Iterator[FieldError]:
     if isinstance(schema.get("additionalProperties"), dict):
         yield from _shape(schema["additionalProperties"], f"{path}.additionalProperties", level="field")
     for branch, where in _branches(schema, path):
-        yield from _nested(branch, where, schema, path)
+        yield from _nested(branch, where)
+        if level == "root":
+            # Kubernetes asks for this at the root only, and deeper definitions in the wild rely on that.
+            yield from _without_counterpart(branch, where, schema, path)
 
 
 def _typed(schema: Schema, path: str, level: str) -> Iterator[FieldError]:
@@ -223,28 +226,39 @@ def _root_metadata(schema: Schema, path: str) -> Iterator[FieldError]:
         yield fields.forbidden(path, detail)
 
 
-def _nested(schema: Schema, path: str, shape: Schema, shape_path: str) -> Iterator[FieldError]:
-    """A schema inside allOf, anyOf, oneOf or not: only rules, and only about fields that the shape around it has."""
+def _nested(schema: Schema, path: str) -> Iterator[FieldError]:
+    """A schema inside allOf, anyOf, oneOf or not: it may have rules, but must not give anything a shape."""
     for keyword in _NOT_NESTED:
         if schema.get(keyword):
             yield fields.forbidden(f"{path}.{keyword}", "must be left out inside allOf, anyOf, oneOf and not")
     for name, child in schema.get("properties", {}).items():
-        where = f"{path}.properties[{name}]"
         if name == "metadata":
-            yield fields.forbidden(where, "must not be specified inside allOf, anyOf, oneOf and not")
+            detail = "must not be specified inside allOf, anyOf, oneOf and not"
+            yield fields.forbidden(f"{path}.properties[metadata]", detail)
+        yield from _nested(child, f"{path}.properties[{name}]")
+    if isinstance(schema.get("items"), dict):
+        yield from _nested(schema["items"], f"{path}.items")
+    for branch, where in _branches(schema, path):
+        yield from _nested(branch, where)
+
+
+def _without_counterpart(schema: Schema, path: str, shape: Schema, shape_path: str) -> Iterator[FieldError]:
+    """Fields and items that a nested schema speaks of, and that the shape around it does not have."""
+    for name, child in schema.get("properties", {}).items():
+        where, there = f"{path}.properties[{name}]", f"{shape_path}.properties[{name}]"
         counterpart = shape.get("properties", {}).get(name)
         if counterpart is None:
-            yield fields.required(f"{shape_path}.properties[{name}]", f"because it is used in {where}")
+            yield fields.required(there, f"because it is used in {where}")
         else:
-            yield from _nested(child, where, counterpart, f"{shape_path}.properties[{name}]")
+            yield from _without_counterpart(child, where, counterpart, there)
     if isinstance(schema.get("items"), dict):
         counterpart = shape.get("items")
         if not isinstance(counterpart, dict):
             yield fields.required(f"{shape_path}.items", f"because it is used in {path}.items")
         else:
-            yield from _nested(schema["items"], f"{path}.items", counterpart, f"{shape_path}.items")
+            yield from _without_counterpart(schema["items"], f"{path}.items", counterpart, f"{shape_path}.items")
     for branch, where in _branches(schema, path):
-        yield from _nested(branch, where, shape, shape_path)
+        yield from _without_counterpart(branch, where, shape, shape_path)
 
 
 def _branches(schema: Schema, path: str) -> Iterator[tuple[Schema, str]]:
