@@ -22,8 +22,20 @@ def config_map(name: str | None = None, *, data: dict[str, str] | None = None, *
     return made | {"data": data} if data is not None else made
 
 
-def secret(name: str | None = None, **fields: Any) -> Object:
-    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata(name), **fields}
+def secret(
+    name: str | None = None,
+    *,
+    labels: dict[str, str] | None = None,
+    finalizers: list[str] | None = None,
+    **fields: Any,
+) -> Object:
+    """A Secret: the plainest kind that no controller adds to a namespace, so lists hold what the test put in."""
+    meta = metadata(name)
+    if labels is not None:
+        meta["labels"] = labels
+    if finalizers is not None:
+        meta["finalizers"] = finalizers
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": meta, **fields}
 
 
 def namespace(name: str | None = None) -> Object:

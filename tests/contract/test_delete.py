@@ -68,9 +68,9 @@ def test_no_finalizer_is_added_to_what_is_being_deleted(api: Api, space: Space) 
 
 
 def test_watchers_see_the_mark_and_then_the_deletion(api: Api, space: Space) -> None:
-    path = space.core("configmaps", "one")
-    made = api.post(space.core("configmaps"), builders.config_map("one", finalizers=[FINALIZER]))
-    with api.watch(space.core("configmaps"), resourceVersion=made["metadata"]["resourceVersion"]) as watch:
+    path = space.core("secrets", "one")
+    made = api.post(space.core("secrets"), builders.secret("one", finalizers=[FINALIZER]))
+    with api.watch(space.core("secrets"), resourceVersion=made["metadata"]["resourceVersion"]) as watch:
         api.delete(path)
         api.merge(path, {"metadata": {"finalizers": None}})
         marked, deleted = watch.next(), watch.next()
