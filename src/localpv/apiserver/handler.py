@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-import uuid
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
@@ -14,7 +13,7 @@ from aiohttp import web
 
 from localpv.api import selectors, status
 from localpv.api.managed import managers
-from localpv.api.objects import Object
+from localpv.api.objects import Object, new_uid
 from localpv.api.resources import BINDINGS
 from localpv.apiserver import addresses, body, discovery, negotiation, presentation
 from localpv.apiserver.access import Access
@@ -386,7 +385,7 @@ def _verb(method: str, address: Address, query: Mapping[str, str]) -> str:
 
 def _headers() -> dict[str, str]:
     """What every answer carries; the id is for finding a request in logs of several programs."""
-    return {"Cache-Control": "no-cache, private", "Audit-Id": str(uuid.uuid4())}
+    return {"Cache-Control": "no-cache, private", "Audit-Id": new_uid()}
 
 
 async def _read(request: web.BaseRequest) -> bytes:

@@ -6,7 +6,6 @@ the event loop is the lock. What waits is only the acknowledgement, for the disk
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +15,7 @@ import msgspec
 from localpv.api import names, status
 from localpv.api.fields import FieldErrors, invalid
 from localpv.api.managed import track
-from localpv.api.objects import Object, now
+from localpv.api.objects import Object, new_uid, now
 from localpv.apiserver.admission import Admission
 from localpv.apiserver.call import Call, Reply
 from localpv.apiserver.registry import Kind
@@ -66,7 +65,7 @@ class Writer:
             metadata.pop(key, None)
         if kind.strategy.generation:
             metadata["generation"] = 1
-        metadata["uid"] = str(uuid.uuid4())
+        metadata["uid"] = new_uid()
         metadata["creationTimestamp"] = now()
         for attempt in range(GENERATED_NAME_TRIES):
             if generate:
