@@ -87,8 +87,9 @@ def _check(applied: Object, shape: Shape, api_version: str, kind: str) -> None:
     if given_version != api_version or (kind and given_kind != kind):
         group, _, version = given_version.rpartition("/")
         raise errors.BadRequest(f"invalid object type: {group}/{version}, Kind={given_kind}")
-    metadata = applied.get("metadata") or {}
-    if isinstance(metadata, dict) and metadata.get("managedFields") is not None:
+    metadata = applied.get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
+    if metadata.get("managedFields") is not None:
         raise errors.BadRequest("metadata.managedFields must be nil")
     found = list(check.problems(applied, shape))
     if found:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any, Final
 
-from localpv.api.managed import fieldset
+from localpv.api.managed import elements
 from localpv.api.managed.shape import Kind, Shape
 from localpv.api.schema.node import Node, Type
 
@@ -68,8 +69,8 @@ def _list(value: Any, shape: Shape, path: str) -> Iterator[str]:
         if reason:
             yield f"{path}: element {place}: {reason}"
             return
-        element = fieldset.by_value(child) if shape.kind is Kind.SET else fieldset.by_keys(child, shape)
-        name = fieldset.shown((element,))
+        element = elements.by_value(child) if shape.kind is Kind.SET else elements.by_keys(child, shape)
+        name = elements.shown(element)
         if element in seen:
             yield f"{path}: duplicate entries for key {name}"
         seen.add(element)
@@ -85,7 +86,7 @@ def _misfit(value: Any, shape: Shape) -> str:
         return "an element of a set is a single value" if value is None or isinstance(value, dict | list) else ""
     if not isinstance(value, dict):
         return "an element of a list with keys is an object"
-    if not fieldset.by_keys(value, shape):
+    if not elements.by_keys(value, shape):
         return f"none of the key fields is set: {', '.join(shape.node.list_keys)}"
     return ""
 
@@ -125,6 +126,4 @@ def _leaf(value: Any, node: Node, path: str) -> Iterator[str]:
 
 
 def _shown(value: Any) -> str:
-    import json
-
     return json.dumps(value, ensure_ascii=False)

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, Final, NamedTuple
 
-from localpv.api.managed import fieldset
-from localpv.api.managed.fieldset import SELF, FieldSet
+from localpv.api.managed import elements, fieldset
+from localpv.api.managed.elements import SELF
+from localpv.api.managed.fieldset import FieldSet
 from localpv.api.managed.shape import Kind, Shape
 from localpv.api.objects import Object
 
@@ -168,7 +169,7 @@ def _keyed(old: list[Any], new: list[Any], shape: Shape, changed: FieldSet, remo
 def _by_element(values: list[Any], shape: Shape) -> dict[str, list[Any]]:
     found: dict[str, list[Any]] = {}
     for value in values:
-        found.setdefault(fieldset.by_keys(value, shape), []).append(value)
+        found.setdefault(elements.by_keys(value, shape), []).append(value)
     return found
 
 
@@ -194,7 +195,7 @@ def _set(old: list[Any], new: list[Any], changed: FieldSet, removed: FieldSet) -
 def _counted(values: list[Any]) -> dict[str, int]:
     found: dict[str, int] = {}
     for value in values:
-        element = fieldset.by_value(value)
+        element = elements.by_value(value)
         found[element] = found.get(element, 0) + 1
     return found
 
@@ -219,7 +220,7 @@ def everything(value: Any, shape: Shape, literal: bool = False) -> FieldSet:
             fields = fieldset.sort(fields) if len(fields) > 2 else fields
         case Kind.SET if isinstance(value, list):
             for child in value:
-                fields[fieldset.by_value(child)] = {}
+                fields[elements.by_value(child)] = {}
             fields = fieldset.sort(fields) if len(fields) > 2 else fields
         case _:
             return {}

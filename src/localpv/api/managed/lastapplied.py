@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from localpv.api.managed import compare, fieldset
+from localpv.api.managed import check, compare, fieldset
 from localpv.api.managed.compare import Ignored
 from localpv.api.managed.fieldset import FieldSet
 from localpv.api.managed.shape import Shape
@@ -37,7 +37,7 @@ def untouched(live: Object, shape: Shape, api_version: str) -> FieldSet:
         last: Any = msgspec.json.decode(text)
     except msgspec.DecodeError:
         return {}
-    if not isinstance(last, dict) or last.get("apiVersion") != api_version:
+    if not isinstance(last, dict) or last.get("apiVersion") != api_version or any(check.problems(last, shape)):
         return {}
     fields = fieldset.mentioned(last, shape)
     changed, removed = compare.objects(last, live, shape, Ignored())

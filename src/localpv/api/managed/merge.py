@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from localpv.api.managed import fieldset
+from localpv.api.managed import elements
 from localpv.api.managed.shape import Kind, Shape
 
 
@@ -19,9 +19,9 @@ def merge(live: Any, applied: Any, shape: Shape) -> Any:
         case Kind.STRUCT | Kind.MAP | Kind.ANY if _mergeable(dict, live, applied):
             return _fields(live or {}, applied or {}, shape)
         case Kind.KEYED if _mergeable(list, live, applied):
-            return _list(live or [], applied or [], lambda value: fieldset.by_keys(value, shape), shape.item)
+            return _list(live or [], applied or [], lambda value: elements.by_keys(value, shape), shape.item)
         case Kind.SET if _mergeable(list, live, applied):
-            return _list(live or [], applied or [], fieldset.by_value, None)
+            return _list(live or [], applied or [], elements.by_value, None)
     return copy.deepcopy(applied)
 
 

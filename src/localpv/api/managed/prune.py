@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from localpv.api.managed import fieldset
-from localpv.api.managed.fieldset import SELF, FieldSet
+from localpv.api.managed import elements
+from localpv.api.managed.elements import SELF
+from localpv.api.managed.fieldset import FieldSet
 from localpv.api.managed.shape import Kind, Shape
 from localpv.api.objects import Object
 
@@ -56,7 +57,7 @@ def _inside(value: Any, shape: Shape, last: FieldSet, owned: FieldSet, *, given_
         case Kind.KEYED | Kind.SET if isinstance(value, list) and value:
             left = []
             for item in value:
-                element = fieldset.by_value(item) if shape.kind is Kind.SET else fieldset.by_keys(item, shape)
+                element = elements.by_value(item) if shape.kind is Kind.SET else elements.by_keys(item, shape)
                 was, now = last.get(element), owned.get(element)
                 if was is None:
                     left.append(item)

@@ -69,6 +69,8 @@ def _after(
     api_version: str,
 ) -> list[Entry]:
     after: list[Entry] = []
+    if subresource == "scale":
+        time = ""  # Kubernetes gives the entries of scaling no time
     mine = entries.made(manager, operation, api_version, comparison.changed, time=time, subresource=subresource)
     who = entries.identity(mine) if before else ()
     for entry in before:
