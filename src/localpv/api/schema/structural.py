@@ -53,7 +53,6 @@ def _node(schema: Schema) -> Node:
         description=schema.get("description", ""),
         format=schema.get("format", ""),
         required=tuple(schema.get("required", ())),
-        default=schema.get("default", MISSING),
         nullable=schema.get("nullable", False),
         list_kind=ListKind(schema.get("x-kubernetes-list-type", "atomic")),
         list_keys=tuple(schema.get("x-kubernetes-list-map-keys", ())),
@@ -75,6 +74,8 @@ def _node(schema: Schema) -> Node:
     if node.embedded_resource:
         _know_metadata(node)
         node.required = tuple(dict.fromkeys((*node.required, "apiVersion", "kind")))
+    if "default" in schema:
+        _, node.default = _taken_in(schema["default"], node, "")
     return node
 
 
@@ -134,18 +135,21 @@ def _wrong_defaults(schema: Schema, path: str) -> Iterator[FieldError]:
 
 def _check_default(schema: Schema, path: str) -> FieldErrors:
     """What is wrong with the default of a schema, tried out as a value of that schema."""
-    # The value is wrapped, because what is walked must be an object.
-    around = Node(type=Type.STRUCT, custom=True, fields={"default": _node(schema)})
-    value = {"default": fresh(schema["default"])}
-    taken = walk.take_in(value, around, path=path)
+    node, given, where = _node(schema), schema["default"], f"{path}.default"
+    taken, value = _taken_in(given, node, path)
     if taken.type_errors:
         return taken.type_errors
     if taken.unknown:
-        detail = f"must not have unknown fields, but has {', '.join(taken.unknown)}"
-        return [invalid(f"{path}.default", schema["default"], detail)]
-    if value["default"] != schema["default"]:
+        return [invalid(where, given, f"must not have unknown fields, but has {', '.join(taken.unknown)}")]
+    if value != given:
         # Nulls are dropped from what clients send. A default is nobody's input, so it has to be right as it is.
-        return [
-            invalid(f"{path}.default", schema["default"], "must not be null anywhere that the schema allows no null")
-        ]
-    return check_values(value, around, path)
+        return [invalid(where, given, "must not be null anywhere that the schema allows no null")]
+    return check_values(value, node, where)
+
+
+def _taken_in(default: Any, node: Node, path: str) -> tuple[walk.Taken, Any]:
+    """A copy of a default in the form in which it will be stored: 1.0, for an integer, is 1."""
+    # What is walked must be an object, so the value is wrapped in one.
+    value = {"default": fresh(default)}
+    taken = walk.take_in(value, Node(type=Type.STRUCT, custom=True, fields={"default": node}), path=path)
+    return taken, value.get("default", MISSING)
