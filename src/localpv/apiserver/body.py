@@ -87,16 +87,19 @@ def as_object(value: Any, call: Call) -> Object:
     return value
 
 
-def take_in(obj: Object, call: Call, raw: bytes | None = None) -> Object:
-    """Prune and type-check an object that a client sent; unknown fields are told as the call asks for it."""
+def take_in(obj: Object, call: Call, raw: bytes | None = None, *, applied: bool = False) -> Object:
+    """Prune and type-check an object that a client sent; unknown fields are told as the call asks for it.
+
+    `applied` is for server-side apply, where an empty list is something that the manager owns.
+    """
     kind = call.kind
     reset = _resets_managers(obj)
     errors = kind.strategy.raw_errors(obj)
     if errors:
         raise status.invalid(kind.resource.kind, kind.resource.group, _name(obj), errors)
-    taken = walk.take_in(obj, kind.node)
+    taken = walk.take_in(obj, kind.node, keep_empty=applied)
     if taken.type_errors:
-        if kind.resource.custom:
+        if kind.resource.custom and not taken.undecodable:
             raise status.invalid(kind.resource.kind, kind.resource.group, _name(obj), taken.type_errors)
         detail = "; ".join(str(error) for error in taken.type_errors)
         raise BadRequest(
@@ -104,9 +107,9 @@ def take_in(obj: Object, call: Call, raw: bytes | None = None) -> Object:
             f"{kind.resource.kind}: {detail}"
         )
     if call.field_validation != "Ignore":
-        findings = [f'unknown field "{path}"' for path in taken.unknown]
-        if raw is not None:
-            findings += [f'duplicate field "{path}"' for path in walk.duplicate_fields(raw)]
+        duplicates = walk.duplicate_fields(raw) if raw is not None else []
+        findings = [f'duplicate field "{path}"' for path in duplicates]
+        findings += [f'unknown field "{path}"' for path in taken.unknown]
         if findings and call.field_validation == "Strict":
             raise BadRequest(
                 f'{kind.resource.kind} in version "{kind.resource.version}" cannot be handled as a '

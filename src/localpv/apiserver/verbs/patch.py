@@ -82,7 +82,7 @@ async def _apply(call: Call, raw: bytes, *, writer: Writer) -> Reply:
     value = body.decode_yaml(raw)
     if isinstance(value, dict) and not (value.get("apiVersion") and value.get("kind")):
         raise BadRequest("an applied object must say its apiVersion and kind")
-    obj = body.take_in(body.as_object(value, call), call, raw if raw.lstrip()[:1] == b"{" else None)
+    obj = body.take_in(body.as_object(value, call), call, raw if raw.lstrip()[:1] == b"{" else None, applied=True)
     metadata = obj.setdefault("metadata", {})
     if metadata.get("name", call.name) != call.name:
         raise BadRequest(
