@@ -33,7 +33,7 @@ def errors(resources: Object, path: str, *, claims: frozenset[str]) -> Errors:
 
 
 def _one(name: str, amount: str, path: str) -> Errors:
-    wrong = names.qualified_name(name)
+    wrong = names.qualified_name(name) if name not in STANDARD else []
     for sentence in wrong:
         yield fields.invalid(path, name, sentence)
     domain, slash, _ = name.rpartition("/")
