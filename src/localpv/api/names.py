@@ -215,7 +215,7 @@ def _validate_owners(owners: list[Object], path: str) -> FieldErrors:
     controller = ""
     for owner in owners:
         version = owner.get("apiVersion") or ""
-        if not version.rpartition("/")[2]:
+        if not version.rpartition("/")[2] or version.count("/") > 1:
             wrong.append(fields.invalid(f"{path}.apiVersion", version, "version must not be empty"))
         wrong.extend(
             fields.invalid(f"{path}.{field}", "", "must not be empty")

@@ -144,6 +144,14 @@ def test_an_owner_reference_needs_all_four_fields() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("version", ["a/b/c", "apps/", ""])
+def test_an_owner_needs_a_version_that_can_be_read(version: str) -> None:
+    owner = {"apiVersion": version, "kind": "Pod", "name": "p", "uid": "1"}
+    assert wrong({"name": "a", "ownerReferences": [owner]}) == [
+        ("metadata.ownerReferences.apiVersion", "FieldValueInvalid")
+    ]
+
+
 def test_only_one_owner_may_be_the_controller_and_events_own_nothing() -> None:
     pod = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "1", "controller": True}
     assert wrong({"name": "a", "ownerReferences": [pod, pod | {"uid": "2"}]}) != []
