@@ -175,7 +175,10 @@ def _init(container: Object, path: str, around: Surroundings) -> Errors:
             yield fields.forbidden(f"{path}.restartPolicyRules", "means nothing where the policy is Always")
         yield from pod_probes.errors(container, path, grace=around.grace)
         return
-    yield from _restart(container, path)
+    if "restartPolicy" in container:
+        yield from _restart(container, path)
+    elif container.get("restartPolicyRules"):
+        yield fields.required(f"{path}.restartPolicy", "rules need a policy to fall back on")
     for name in ("lifecycle", *pod_probes.NAMES):
         if name in container:
             why = "an init container ends before it could matter, unless its restartPolicy is Always"
@@ -187,7 +190,7 @@ def _ephemeral(container: Object, path: str, targets: frozenset[str]) -> Errors:
     if target and target not in targets:
         yield fields.not_found(f"{path}.targetContainerName", target)
     for name in _NOT_EPHEMERAL:
-        if container.get(name):
+        if container.get(name) or (name in container and name not in ("resources", "ports")):
             yield fields.forbidden(f"{path}.{name}", "ephemeral containers do not have this")
     for index, mount in enumerate(container.get("volumeMounts") or ()):
         for name in ("subPath", "subPathExpr"):

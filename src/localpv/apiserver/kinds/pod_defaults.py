@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from localpv.api.objects import Object
-from localpv.apiserver.kinds import pod_volumes
+from localpv.apiserver.kinds import pod_names, pod_volumes
 from localpv.apiserver.kinds.volume_access import round_up
 
 CONTAINER_LISTS = ("initContainers", "containers", "ephemeralContainers")
@@ -64,7 +64,7 @@ def _default_container(container: Object) -> None:
         if amounts := resources.get(name):
             round_up(amounts)
     if not container.get("imagePullPolicy"):
-        container["imagePullPolicy"] = pull_policy(container.get("image", ""))
+        container["imagePullPolicy"] = pod_names.pull_policy(container.get("image", ""))
     if not container.get("terminationMessagePath"):
         container["terminationMessagePath"] = "/dev/termination-log"
     if not container.get("terminationMessagePolicy"):
@@ -86,14 +86,6 @@ def _default_container(container: Object) -> None:
         for handler in (lifecycle.get("postStart"), lifecycle.get("preStop")):
             if handler is not None:
                 _default_handler(handler)
-
-
-def pull_policy(image: str) -> str:
-    """An image without a tag, or with the tag `latest`, may be another one tomorrow, so it is always pulled."""
-    name, _, digest = image.partition("@")
-    _, colon, tag = name.rpartition("/")[2].partition(":")
-    moves = tag == "latest" if colon or digest else bool(image)
-    return "Always" if moves else "IfNotPresent"
 
 
 def _default_value_from(source: Object) -> None:

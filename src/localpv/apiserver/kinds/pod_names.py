@@ -1,4 +1,4 @@
-"""Small rules for what stands in a container: ports, variables, headers, addresses."""
+"""Small rules for what stands in a container: images, ports, variables, headers, addresses."""
 
 from __future__ import annotations
 
@@ -71,3 +71,11 @@ def family(value: str) -> int:
         return ipaddress.ip_address(value).version if "%" not in value else 0
     except ValueError:
         return 0
+
+
+def pull_policy(image: str) -> str:
+    """An image without a tag, or with the tag `latest`, may be another one tomorrow, so it is always pulled."""
+    name, _, digest = image.partition("@")
+    _, colon, tag = name.rpartition("/")[2].partition(":")
+    moves = tag == "latest" if colon or digest else bool(image)
+    return "Always" if moves else "IfNotPresent"

@@ -18,12 +18,16 @@ _OF_OTHERS = frozenset({"ephemeral-storage", "pods", "services", "secrets", "con
 _HUGE_PAGES = "hugepages-"
 
 
-def errors(resources: Object, path: str, *, claims: frozenset[str]) -> Errors:
-    """What is wrong with the resources of a container. `claims`: the resource claims that its pod has."""
+def errors(resources: Object, path: str, *, claims: frozenset[str], of_pod: bool = False) -> Errors:
+    """What is wrong with the resources of a container or a pod. `claims`: the resource claims that the pod has."""
+    check_name = _pod_resource if of_pod else _container_resource
     limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
     for list_name, amounts in (("limits", limits), ("requests", requests)):
         for name, amount in amounts.items():
-            yield from _one(name, amount, f"{path}.{list_name}[{name}]")
+            at = f"{path}.{list_name}[{name}]"
+            if name not in POD_LEVEL:
+                yield from check_name(name, at)
+            yield from _amount_errors(name, amount, at)
     for name, amount in requests.items():
         yield from _within(name, amount, limits.get(name), path)
     wanted = limits.keys() | requests.keys()
@@ -32,19 +36,33 @@ def errors(resources: Object, path: str, *, claims: frozenset[str]) -> Errors:
     yield from _claims(resources.get("claims") or [], f"{path}.claims", claims)
 
 
-def _one(name: str, amount: str, path: str) -> Errors:
-    wrong = names.qualified_name(name) if name not in STANDARD else []
+def _container_resource(name: str, path: str) -> Errors:
+    wrong = names.qualified_name(name)
     for sentence in wrong:
         yield fields.invalid(path, name, sentence)
-    domain, slash, _ = name.rpartition("/")
-    if not wrong and not slash and name not in STANDARD and not name.startswith(_HUGE_PAGES):
+    if not wrong and "/" not in name and name not in STANDARD and not name.startswith(_HUGE_PAGES):
         yield fields.invalid(path, name, "is no resource of containers; resources of your own need a domain in front")
-    elif not wrong and slash and not is_native(name) and not is_extended(name):
+    elif not wrong and not is_native(name) and not is_extended(name):
         yield fields.invalid(path, name, "is no name for an extended resource")
+
+
+def _pod_resource(name: str, path: str) -> Errors:
+    wrong = names.qualified_name(name)
+    for sentence in wrong:
+        yield fields.invalid(path, name, sentence)
+    if wrong or name.startswith(_HUGE_PAGES):
+        return
+    if "/" in name or name in _OF_OTHERS:
+        yield fields.not_supported(path, name, POD_LEVEL)
+    else:
+        yield fields.invalid(path, name, "is no resource; resources of your own need a domain in front")
+
+
+def _amount_errors(name: str, amount: str, path: str) -> Errors:
     value = read_amount(amount)
     if value < ZERO:
         yield fields.invalid(path, amount, "must be greater than or equal to 0")
-    if slash and not domain.endswith("kubernetes.io") and not is_whole(value):
+    if not is_native(name) and not is_whole(value):
         yield fields.invalid(path, amount, "must be a whole number: this resource cannot be split")
     if name.startswith(_HUGE_PAGES) and not _divides(name, value):
         yield fields.invalid(path, amount, "must be a multiple of the page size")
@@ -106,7 +124,7 @@ def _claims(entries: list[Object], path: str, known: frozenset[str]) -> Errors:
             yield fields.not_found(at, name)
 
 
-def pod_errors(spec: Object, path: str) -> Errors:
+def pod_errors(spec: Object, path: str, *, claims: frozenset[str]) -> Errors:
     """Resources given for the pod as a whole."""
     resources = spec.get("resources")
     if resources is None:
@@ -114,18 +132,9 @@ def pod_errors(spec: Object, path: str) -> Errors:
     at = f"{path}.resources"
     if "claims" in resources:
         yield fields.forbidden(f"{at}.claims", "claims belong to containers")
+    yield from errors(resources, at, claims=claims, of_pod=True)
     limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
-    for list_name, amounts in (("limits", limits), ("requests", requests)):
-        for name, amount in amounts.items():
-            where = f"{at}.{list_name}[{name}]"
-            if "/" in name or name in _OF_OTHERS:
-                yield fields.not_supported(where, name, POD_LEVEL)
-            elif name not in POD_LEVEL and not name.startswith(_HUGE_PAGES):
-                yield fields.invalid(where, name, "is no resource; resources of your own need a domain in front")
-            if read_amount(amount) < ZERO:
-                yield fields.invalid(where, amount, "must be greater than or equal to 0")
     for name, amount in requests.items():
-        yield from _within(name, amount, limits.get(name), at)
         total = container_total(spec, name)
         if total > read_amount(amount):
             yield fields.invalid(f"{at}.requests[{name}]", amount, f"is less than the containers ask for: {total}")

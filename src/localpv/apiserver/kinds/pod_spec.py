@@ -46,7 +46,7 @@ def errors(spec: Object, path: str, *, pod_name: str = "", is_pod: bool) -> Erro
         host_users=spec.get("hostUsers", True),
     )
     yield from pod_containers.errors(spec, path, around)
-    yield from pod_resources.pod_errors(spec, path)
+    yield from pod_resources.pod_errors(spec, path, claims=around.claims)
     yield from pod_security.pod_errors(spec, path)
     yield from pod_security.namespace_errors(spec, path)
     yield from pod_scheduling.errors(spec, path)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from localpv.api import fields, names
 from localpv.api.fields import FieldError, FieldErrors
 from localpv.api.objects import Object
-from localpv.apiserver.kinds import persistentvolumeclaim, pod_projections, volume_sources
+from localpv.apiserver.kinds import persistentvolumeclaim, pod_names, pod_projections, volume_sources
 from localpv.apiserver.kinds.pod_projections import key_to_path
 from localpv.apiserver.kinds.volume_access import ZERO, read_amount
 from localpv.apiserver.kinds.volume_paths import file_mode, inside
@@ -34,9 +34,7 @@ def default(volume: Object) -> None:
         template.setdefault("metadata", {})
         persistentvolumeclaim.default_spec(template.setdefault("spec", {}))
     if (image := volume.get("image")) is not None and not image.get("pullPolicy"):
-        from localpv.apiserver.kinds.pod_defaults import pull_policy
-
-        image["pullPolicy"] = pull_policy(image.get("reference", ""))
+        image["pullPolicy"] = pod_names.pull_policy(image.get("reference", ""))
 
 
 def raw_errors(volumes: object, path: str) -> FieldErrors:
@@ -149,7 +147,7 @@ def _image(value: Object, path: str) -> Errors:
         yield fields.not_supported(f"{path}.pullPolicy", value.get("pullPolicy"), PULL_POLICIES)
 
 
-OF_PODS: dict[str, Source] = {
+_SOURCES: dict[str, Source] = {
     "emptyDir": Source(checks=(_empty_dir,)),
     "gitRepo": Source(required=("repository",), checks=(_git_repo,)),
     "secret": Source(required=("secretName",), checks=(_keys,)),
@@ -162,4 +160,10 @@ OF_PODS: dict[str, Source] = {
     "ephemeral": Source(checks=(_ephemeral,)),
     "image": Source(checks=(_image,)),
 }
+_ORDER = (
+    "emptyDir hostPath gitRepo gcePersistentDisk awsElasticBlockStore secret nfs iscsi glusterfs flocker "
+    "persistentVolumeClaim rbd cinder cephfs quobyte downwardAPI fc flexVolume configMap azureFile vsphereVolume "
+    "photonPersistentDisk portworxVolume azureDisk storageos projected scaleIO csi ephemeral image"
+)
+OF_PODS: dict[str, Source] = {name: _SOURCES[name] for name in _ORDER.split()}
 """Sources of a pod's volumes: `local` is not among them."""

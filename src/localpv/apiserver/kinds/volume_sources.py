@@ -267,7 +267,7 @@ EVERYWHERE: dict[str, Source] = {
 }
 """Sources that a pod may name directly and a PersistentVolume may stand for."""
 
-OF_VOLUMES: dict[str, Source] = EVERYWHERE | {
+_VOLUMES: dict[str, Source] = EVERYWHERE | {
     "glusterfs": Source(required=("endpoints", "path"), checks=(_gluster_namespace,)),
     "iscsi": Source(required=("targetPortal", "iqn"), checks=(_iscsi, _secret_has("name"))),
     "cinder": Source(required=("volumeID",), checks=(_secret_has("name", "namespace"),)),
@@ -276,4 +276,14 @@ OF_VOLUMES: dict[str, Source] = EVERYWHERE | {
     "storageos": Source(checks=(_storage_os, _secret_has("name", "namespace"))),
     "csi": Source(checks=(_csi,)),
 }
+_VOLUME_ORDER = (
+    "hostPath gcePersistentDisk awsElasticBlockStore glusterfs flocker nfs rbd quobyte cephfs iscsi cinder fc "
+    "flexVolume azureFile vsphereVolume photonPersistentDisk portworxVolume azureDisk scaleIO local storageos csi"
+)
+OF_VOLUMES: dict[str, Source] = {name: _VOLUMES[name] for name in _VOLUME_ORDER.split()}
 """Sources of a PersistentVolume. `local` is only here: a pod gets a local volume through a claim."""
+
+
+def of_volume(spec: Object) -> str:
+    """The name of a PersistentVolume's source, the first one where there are several; empty where there is none."""
+    return next((name for name in OF_VOLUMES if name in spec), "")

@@ -45,7 +45,7 @@ def errors(spec: Object, path: str, *, volume_name: str, has_affinity: bool) -> 
         yield from volume_affinity.field_errors(affinity, f"{path}.nodeAffinity")
 
     yield from _source(spec, path, volume_name=volume_name)
-    if "local" in spec and not has_affinity:
+    if not has_affinity and "local" in spec and volume_sources.of_volume(spec) == "local":
         why = "a local volume is on one node: say which with required node affinity"
         yield fields.required(f"{path}.nodeAffinity", why)
     if policy == "Recycle" and _is_root(spec.get("hostPath")):

@@ -13,7 +13,7 @@ from localpv.api.fields import FieldErrors
 from localpv.api.objects import Object
 from localpv.apiserver.kinds import pod_template
 from localpv.apiserver.kinds.pod import Pod
-from localpv.apiserver.kinds.pod_defaults import pull_policy
+from localpv.apiserver.kinds.pod_names import pull_policy
 
 pods = Pod()
 
