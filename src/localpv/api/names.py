@@ -5,9 +5,10 @@ A check returns sentences that say what is wrong with a name; an empty list mean
 
 from __future__ import annotations
 
+import random
 import re
-import secrets
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from localpv.api import fields
@@ -45,7 +46,7 @@ _GENERATED_SUFFIX = 5
 def generate(base: str) -> str:
     """A name for metadata.generateName: never longer than a DNS label, so that it can become one."""
     # No vowels, no 0, 1 and 3: the suffix forms no words and is not misread.
-    suffix = "".join(secrets.choice(_GENERATED_ALPHABET) for _ in range(_GENERATED_SUFFIX))
+    suffix = "".join(random.choices(_GENERATED_ALPHABET, k=_GENERATED_SUFFIX))
     return base[: MAX_LABEL - _GENERATED_SUFFIX] + suffix
 
 
@@ -160,15 +161,15 @@ def validate_object_meta(
     name = meta.get("name")
     if not name:
         wrong.append(fields.required(f"{path}.name", "name or generateName is required"))
-    else:
-        wrong.extend(fields.invalid(f"{path}.name", name, sentence) for sentence in check_name(name))
+    elif sentences := check_name(name):
+        wrong.extend(fields.invalid(f"{path}.name", name, sentence) for sentence in sentences)
 
     namespace = meta.get("namespace")
     if namespaced:
         if not namespace:
             wrong.append(fields.required(f"{path}.namespace"))
-        else:
-            wrong.extend(fields.invalid(f"{path}.namespace", namespace, each) for each in dns_label(namespace))
+        elif sentences := dns_label(namespace):
+            wrong.extend(fields.invalid(f"{path}.namespace", namespace, each) for each in sentences)
     elif namespace:
         wrong.append(fields.forbidden(f"{path}.namespace", "not allowed on this type"))
 
@@ -188,9 +189,17 @@ def validate_object_meta(
 def validate_labels(labels: dict[str, str], path: str) -> FieldErrors:
     wrong: FieldErrors = []
     for key, value in labels.items():
-        wrong.extend(fields.invalid(path, key, sentence) for sentence in qualified_name(key))
-        wrong.extend(fields.invalid(path, value, sentence) for sentence in label_value(value))
+        if not _is_sound_key(key):
+            wrong.extend(fields.invalid(path, key, sentence) for sentence in qualified_name(key))
+        if sentences := label_value(value):
+            wrong.extend(fields.invalid(path, value, sentence) for sentence in sentences)
     return wrong
+
+
+@lru_cache(maxsize=4096)
+def _is_sound_key(key: str) -> bool:
+    """The same few keys stand on nearly all objects."""
+    return not qualified_name(key)
 
 
 def validate_annotations(annotations: dict[str, str], path: str) -> FieldErrors:
@@ -198,7 +207,8 @@ def validate_annotations(annotations: dict[str, str], path: str) -> FieldErrors:
     size = 0
     for key, value in annotations.items():
         # Unlike a label's, the domain of an annotation's key may be in capitals.
-        wrong.extend(fields.invalid(path, key, sentence) for sentence in qualified_name(key.lower()))
+        if not _is_sound_key(key) and not _is_sound_key(key.lower()):
+            wrong.extend(fields.invalid(path, key, sentence) for sentence in qualified_name(key.lower()))
         size += _bytes(key) + _bytes(value)
     if size > MAX_ANNOTATIONS_BYTES:
         wrong.append(fields.too_long(path, MAX_ANNOTATIONS_BYTES))
@@ -237,7 +247,8 @@ def _validate_owners(owners: list[Object], path: str) -> FieldErrors:
 def _validate_finalizers(finalizers: list[str], path: str, *, custom: bool) -> FieldErrors:
     wrong: FieldErrors = []
     for index, name in enumerate(finalizers):
-        wrong.extend(fields.invalid(path, name, sentence) for sentence in qualified_name(name))
+        if not _is_sound_key(name):
+            wrong.extend(fields.invalid(path, name, sentence) for sentence in qualified_name(name))
         if not custom and "/" not in name and name not in STANDARD_FINALIZERS:
             sentence = "must have a domain in front, as in example.com/name; only finalizers of Kubernetes have none"
             wrong.append(fields.invalid(f"{path}[{index}]", name, sentence))
