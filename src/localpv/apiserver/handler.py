@@ -51,6 +51,9 @@ log = logging.getLogger(__name__)
 
 _UNKNOWN = "the server could not find the requested resource"
 
+MAX_WARNINGS = 100
+"""More than a client would read, and less than would make a header that it refuses."""
+
 _OPTIONS = {"create": "CreateOptions", "update": "UpdateOptions", "patch": "PatchOptions"}
 _HEALTH = frozenset({"/livez", "/readyz", "/healthz"})
 
@@ -276,9 +279,8 @@ class Handler:
             content_type=form.content_type,
             headers=_headers(),
         )
-        for warning in call.warnings:
-            text = " ".join(warning.split()).replace("\\", "\\\\").replace('"', '\\"')
-            response.headers.add("Warning", f'299 - "{text}"')
+        for warning in call.warnings[:MAX_WARNINGS]:
+            response.headers.add("Warning", f'299 - "{_quotable(warning)}"')
         return response
 
     async def _stream(
@@ -381,6 +383,12 @@ def _verb(method: str, address: Address, query: Mapping[str, str]) -> str:
         case "DELETE":
             return "delete" if address.name else "deletecollection"
     return method.lower()
+
+
+def _quotable(text: str) -> str:
+    """Fit for a header: names of unknown fields are the client's and may hold anything, line ends included."""
+    shown = "".join(char if char.isprintable() else " " for char in text[:256])
+    return shown.replace("\\", "\\\\").replace('"', '\\"')
 
 
 def _headers() -> dict[str, str]:
