@@ -39,6 +39,7 @@ class ObjectMeta(Part, frozen=True, kw_only=True):
     generation: int = 0
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: int = 0
     labels: Mapping[str, str] = NOTHING
     annotations: Mapping[str, str] = NOTHING
     owner_references: tuple[OwnerReference, ...] = ()
