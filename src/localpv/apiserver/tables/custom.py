@@ -7,8 +7,9 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
+from localpv.api import jsonpath
 from localpv.api.objects import Object
-from localpv.apiserver.tables import durations, paths, texts
+from localpv.apiserver.tables import durations, texts
 from localpv.apiserver.tables.layout import NAME, Layout, column
 
 _AGE = column("Age", "How long ago the object was made", type="date")
@@ -25,11 +26,11 @@ _Show = Callable[[Any, float], Any]
 def layout(version: Object) -> Layout:
     """The table of one version of a custom kind, by its entry in the definition."""
     columns = [NAME]
-    sources: list[tuple[paths.Step, _Show]] = []
+    sources: list[tuple[jsonpath.Path, _Show]] = []
     for wanted in version.get("additionalPrinterColumns") or _DEFAULT:
         try:
-            find = paths.read(wanted["jsonPath"])
-        except paths.BadPath:
+            path = jsonpath.compile(wanted["jsonPath"])
+        except ValueError:
             # A definition is not refused for a path that cannot be read; what stands before it is still shown.
             break
         columns.append(
@@ -41,16 +42,13 @@ def layout(version: Object) -> Layout:
                 "priority": wanted.get("priority", 0),
             }
         )
-        sources.append((find, _SHOWN_AS.get(wanted["type"], _nothing)))
+        sources.append((path, _SHOWN_AS.get(wanted["type"], _nothing)))
 
     def cells(obj: Object, now: float) -> list[Any]:
         row = [obj["metadata"]["name"]]
-        for find, show in sources:
-            try:
-                found = find([obj])
-            except paths.NoValue:
-                found = []
-            row.append(show(found[0], now) if found else None)
+        for path, show in sources:
+            found = path.first(obj)
+            row.append(None if found is None else show(found, now))
         return row
 
     return Layout(columns, cells)

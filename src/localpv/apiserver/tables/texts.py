@@ -27,8 +27,6 @@ def text(value: Any) -> str:
             return _decimal(float(value), largest=6, smallest=-4, digits=2)
         case dict() | list():
             return _json(value).translate(_ESCAPED)
-        case None:
-            return "<no value>"
     raise TypeError(f"{type(value).__name__} is no type of JSON")
 
 
