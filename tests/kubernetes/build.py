@@ -19,6 +19,9 @@ PACKAGES = {
 """The programs that can be built. Distributions still ship an etcd 3.4 without the progress requests that
 kube-apiserver needs for watches with initial events, so etcd is among them."""
 
+OLDEST_KUBECTL_MINOR = 27
+"""From 1.27 on kubectl leaves the validation of fields to the server."""
+
 TIMEOUT_SECONDS = 1800
 """A first build of kube-apiserver on two cores takes several minutes."""
 
@@ -46,6 +49,30 @@ def program(name: str) -> Path:
     if not target.exists():
         _build(name, target)
     return target
+
+
+def kubectl() -> Path:
+    """A kubectl to test with: the one of our version, else one on the PATH that is not too old, else a new build."""
+    return _kubectl_at_hand() or program("kubectl")
+
+
+def kubectl_is_at_hand() -> bool:
+    """Whether kubectl() answers without a build."""
+    return _kubectl_at_hand() is not None
+
+
+def _kubectl_at_hand() -> Path | None:
+    built = cache() / "kubectl"
+    if built.exists():
+        return built
+    found = shutil.which("kubectl")
+    if found is None:
+        return None
+    told = subprocess.run(
+        [found, "version", "--client", "--output=json"], capture_output=True, text=True, timeout=20, check=False
+    )
+    minor = re.search(r'"minor":\s*"(\d+)', told.stdout)
+    return Path(found) if minor is not None and int(minor[1]) >= OLDEST_KUBECTL_MINOR else None
 
 
 def _build(name: str, target: Path) -> None:
