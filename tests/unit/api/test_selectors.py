@@ -132,7 +132,7 @@ def test_field_selectors_that_make_no_sense_are_bad_requests(text: str) -> None:
 
 def test_a_field_that_a_kind_does_not_offer_is_refused_by_name() -> None:
     selectors.parse_fields("metadata.name=a").check(["metadata.name"])
-    with pytest.raises(errors.BadRequest, match='"foo" is not a known field selector: only "metadata.name"'):
+    with pytest.raises(errors.BadRequest, match='"foo" is not a known field selector'):
         selectors.parse_fields("foo=a").check(["metadata.name"])
 
 
