@@ -8,7 +8,7 @@ carries its resourceVersion in metadata: the server answers Conflict when somebo
 from __future__ import annotations
 
 import enum
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -226,7 +226,7 @@ class Objects(Generic[T]):
         resource_version: str = "",
         initial_events: bool = False,
         timeout_seconds: int = WATCH_SECONDS,
-    ) -> AsyncIterator[watching.Event[T]]:
+    ) -> AsyncGenerator[watching.Event[T], None]:
         """What changes after a resource version, until the server ends the watch; close it with `aclosing`.
 
         With initial_events everything that exists comes first, then a Synced. Raises Gone when the version is too

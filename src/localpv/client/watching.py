@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -62,7 +62,7 @@ class _Marked(msgspec.Struct, gc=False):
 _mark = msgspec.json.Decoder(_Marked)
 
 
-async def events(transport: Transport, request: Request, codec: Codec[T]) -> AsyncIterator[Event[T]]:
+async def events(transport: Transport, request: Request, codec: Codec[T]) -> AsyncGenerator[Event[T], None]:
     """The events of one watch; a line of type ERROR is raised."""
     async with transport.stream(request) as chunks:
         tail = b""
