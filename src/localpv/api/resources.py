@@ -110,7 +110,7 @@ BUILT_IN: tuple[Resource, ...] = (
     _builtin("apps", "v1", "apps", "Deployment", "deployments", namespaced=True, short_names=("deploy",),
              categories=("all",), subresources=("status", "scale")),
     _builtin("apps", "v1", "apps", "ReplicaSet", "replicasets", namespaced=True, short_names=("rs",),
-             categories=("all",), subresources=("status", "scale"), selectable_fields=("status.replicas",)),
+             categories=("all",), subresources=("status", "scale")),
     _builtin("apps", "v1", "apps", "DaemonSet", "daemonsets", namespaced=True, short_names=("ds",),
              categories=("all",), subresources=("status",)),
     _builtin("batch", "v1", "batch", "Job", "jobs", namespaced=True, categories=("all",), subresources=("status",),

@@ -318,10 +318,15 @@ class FieldSelector:
         """The one value that the field must have."""
         return next((term.value for term in self.terms if term.equal and term.field == field), None)
 
-    def check(self, supported: Collection[str]) -> None:
-        """BadRequest when it asks for a field that this kind cannot select by."""
+    def check(self, supported: Collection[str], *, named: bool = True) -> None:
+        """BadRequest when it asks for a field that this kind cannot select by.
+
+        Kinds with selectors of their own answer more curtly than the rest, which name those that there are.
+        """
         for term in self.terms:
             if term.field not in supported:
+                if not named:
+                    raise errors.BadRequest(f"field label not supported: {term.field}")
                 known = ", ".join(f'"{name}"' for name in supported)
                 raise errors.BadRequest(f'"{term.field}" is not a known field selector: only {known}')
 

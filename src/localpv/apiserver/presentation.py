@@ -31,6 +31,8 @@ def table(
     rows: list[Any] = []
     for obj in objects:
         row: Object = {"cells": tables.cells(kind, obj)}
+        if conditions := tables.conditions(kind, obj):
+            row["conditions"] = conditions
         if include == "Object":
             row["object"] = obj
         elif include != "None":

@@ -21,7 +21,8 @@ class Selection:
         self._kind = call.kind
         self.labels = selectors.parse(call.query.get("labelSelector", ""))
         self.fields = selectors.parse_fields(call.query.get("fieldSelector", ""))
-        self.fields.check(("metadata.name", "metadata.namespace", *call.kind.resource.selectable_fields))
+        own = call.kind.resource.selectable_fields
+        self.fields.check(("metadata.name", "metadata.namespace", *own), named=not own or call.kind.resource.custom)
         self.name = self.fields.requires("metadata.name") or ""
         self._needles = [
             f"{json.dumps(key)}:{json.dumps(value)}".encode()

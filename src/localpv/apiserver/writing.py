@@ -186,12 +186,6 @@ class Writer:
     def _carry_over_metadata(self, call: Call, obj: Object, old: Object) -> None:
         """What the server alone writes stays as it was, whatever the client sent."""
         metadata, before = obj["metadata"], old["metadata"]
-        if call.subresource == "status" and call.kind.resource.custom:
-            managed = metadata.get("managedFields")
-            metadata = obj["metadata"] = dict(before)
-            if managed is not None:
-                metadata["managedFields"] = managed
-            return
         metadata["resourceVersion"] = before["resourceVersion"]
         for key in ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"):
             if key in before:

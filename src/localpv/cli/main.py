@@ -7,12 +7,17 @@ import logging
 import os
 import socket
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from localpv import __version__
 from localpv.errors import ConfigurationError, LocalpvError
+
+if TYPE_CHECKING:
+    from localpv.apiserver.server import Settings
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -52,19 +57,112 @@ def main() -> None:
         sys.exit(130)
 
 
-@cli.command()
-@click.option("--data", type=click.Path(path_type=Path), default=None, help="Data folder.")
-@click.option("--listen", default="127.0.0.1:7443", show_default=True, help="HOST:PORT; port 0 takes a free one.")
-@click.option("--node", default=None, help="Name of this machine's Node object [default: the host name].")
-@click.option("--log-level", default="warning", type=click.Choice(["debug", "info", "warning", "error"]))
-def apiserver(data: Path | None, listen: str, node: str | None, log_level: str) -> None:
-    """Run the API server alone."""
+def _engine_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Options that every program with an embedded engine takes."""
+    for option in reversed(
+        (
+            click.option(
+                "--data",
+                type=click.Path(path_type=Path),
+                default=None,
+                help="Folder for the database, certificates and tokens. "
+                "[default: /var/lib/localpv for root, else the XDG data folder]",
+            ),
+            click.option(
+                "--listen",
+                default="127.0.0.1:7443",
+                show_default=True,
+                help="HOST:PORT to serve on; port 0 takes a free one.",
+            ),
+            click.option("--node", default=None, help="Name of this machine's Node object. [default: the host name]"),
+            click.option(
+                "--feature-gates",
+                default="",
+                help="Parts of the API to turn on or off, as NAME=true|false,...; known: PersistentLocalVolumes.",
+            ),
+            click.option(
+                "--log-level",
+                default="info",
+                show_default=True,
+                type=click.Choice(["debug", "info", "warning", "error"]),
+                help="What is logged on stderr.",
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def parse_gates(text: str) -> dict[str, bool]:
+    """NAME=true|false,..."""
+    gates = {}
+    for part in filter(None, text.split(",")):
+        name, _, value = part.partition("=")
+        if value not in ("true", "false"):
+            raise ConfigurationError(
+                f'--feature-gates: "{part}" is not NAME=true or NAME=false',
+                hint="for example PersistentLocalVolumes=false",
+            )
+        if name not in GATES:
+            raise ConfigurationError(f'--feature-gates: "{name}" is not known', hint=f"known: {', '.join(GATES)}")
+        gates[GATES[name]] = value == "true"
+    return gates
+
+
+GATES = {"PersistentLocalVolumes": "persistent_local_volumes"}
+
+
+def _settings(data: Path | None, listen: str, node: str | None, feature_gates: str) -> Settings:
+    from localpv.apiserver.kinds.base import Gates
     from localpv.apiserver.server import Settings
+
+    host, port = parse_listen(listen)
+    return Settings(
+        data=(data or default_data()).absolute(),
+        host=host,
+        port=port,
+        node_name=(node or socket.gethostname()).lower(),
+        gates=Gates(**parse_gates(feature_gates)),
+    )
+
+
+def _start_logging(level: str) -> None:
+    logging.basicConfig(level=level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s")
+
+
+@cli.command()
+@_engine_options
+def apiserver(data: Path | None, listen: str, node: str | None, feature_gates: str, log_level: str) -> None:
+    """Run the API server alone."""
     from localpv.programs import apiserver as program
 
-    logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    host, port = parse_listen(listen)
-    settings = Settings(
-        data=data or default_data(), host=host, port=port, node_name=socket.gethostname() if node is None else node
-    )
-    asyncio.run(program.run(settings))
+    _start_logging(log_level)
+    asyncio.run(program.run(_settings(data, listen, node, feature_gates)))
+
+
+@cli.command()
+@_engine_options
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    default=None,
+    help="Folder with manifests (*.yaml, *.yml, *.json) that are applied at start, in the order of their names.",
+)
+@click.option("--demo", is_flag=True, help="Make a few demo volumes to look at.")
+def up(
+    data: Path | None,
+    listen: str,
+    node: str | None,
+    feature_gates: str,
+    log_level: str,
+    config: Path | None,
+    demo: bool,
+) -> None:
+    """Run the embedded engine and everything else on this machine."""
+    from localpv.programs import up as program
+
+    on_terminal = sys.stdout.isatty()
+    # The live view and log lines do not go together on one screen.
+    _start_logging("warning" if on_terminal and log_level == "info" else log_level)
+    settings = _settings(data, listen, node, feature_gates)
+    asyncio.run(program.run(settings, config=config, with_demo=demo, on_terminal=on_terminal))

@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
-import signal
-import sys
-
-from localpv.apiserver.server import ApiServer, Settings
-
-log = logging.getLogger(__name__)
+from localpv.apiserver.server import Settings
+from localpv.programs import serving
 
 
 async def run(settings: Settings) -> None:
     """Serve until SIGTERM or Ctrl-C."""
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    server = ApiServer(settings)
-    await server.start()
-    print(f"ready {server.url} KUBECONFIG={server.kubeconfig}", flush=True)
-    try:
+    stop = serving.stop_signal()
+    async with serving.engine(settings) as server:
+        serving.say_ready(server)
         await stop.wait()
-        print("stopping", file=sys.stderr)
-    finally:
-        await server.stop()
