@@ -16,6 +16,8 @@ from localpv.store.store import Store
 _decode = msgspec.json.Decoder().decode
 
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
+CUSTOM_OBJECTS = "customresourcecleanup.apiextensions.k8s.io"
+"""Holds a CustomResourceDefinition until its objects are gone."""
 PV_PROTECTION = "kubernetes.io/pv-protection"
 PVC_PROTECTION = "kubernetes.io/pvc-protection"
 IMMORTAL = ("default", "kube-system", "kube-public")
@@ -72,6 +74,8 @@ class Admission:
 
     def mutate_create(self, call: Call, obj: Object) -> None:
         resource = call.kind.resource
+        if resource.kind == "CustomResourceDefinition":
+            _protect(obj, CUSTOM_OBJECTS)
         if resource.group:
             return
         if resource.plural == "persistentvolumeclaims":

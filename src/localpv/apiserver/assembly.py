@@ -133,10 +133,17 @@ def custom_kinds(definition: Object) -> list[Kind]:
                 else partial(_with_api_version, f"{resource.group}/{stored}"),
                 from_stored=partial(_with_api_version, resource.api_version) if several else None,
                 version_spec=version,
+                deprecation=_deprecation(resource, version),
                 scale=strategy.scale or workload_common.BUILT_IN,
             )
         )
     return found
+
+
+def _deprecation(resource: Resource, version: Object) -> str:
+    if not version.get("deprecated"):
+        return ""
+    return version.get("deprecationWarning") or f"{resource.api_version} {resource.kind} is deprecated"
 
 
 def _with_api_version(api_version: str, obj: Object) -> Object:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from aiohttp import web
@@ -155,13 +155,15 @@ class Handler:
             subresource=address.subresource,
             query=query,
         )
+        if kind.deprecation:
+            call.warnings.append(kind.deprecation)
         form = negotiation.form(request.headers.get("Accept", ""))
         if verb == "get":
             return self._respond(call, await self._get(call), form)
         if verb == "list":
             page = await listing.select(call, store=self._store, revisions=self._revisions)
             pretty = "pretty" in query and call.flag("pretty")
-            return await self._stream(request, listing.body(page, call, form), form, pretty=pretty)
+            return await self._stream(request, call, listing.body(page, call, form), form, pretty=pretty)
         if verb == "watch":
             return await self._watch(request, call, form)
         raw = await _read(request)
@@ -279,12 +281,10 @@ class Handler:
             content_type=form.content_type,
             headers=_headers(),
         )
-        for warning in call.warnings[:MAX_WARNINGS]:
-            response.headers.add("Warning", f'299 - "{_quotable(warning)}"')
-        return response
+        return _warned(call, response)
 
     async def _stream(
-        self, request: web.BaseRequest, pieces: AsyncIterator[bytes], form: Form, *, pretty: bool
+        self, request: web.BaseRequest, call: Call, pieces: AsyncIterator[bytes], form: Form, *, pretty: bool
     ) -> web.StreamResponse:
         """Send what comes in one answer if it is one piece, else piece by piece as the client takes them."""
         first = await anext(pieces)
@@ -292,10 +292,9 @@ class Handler:
         if second is None or form.yaml or pretty:
             rest = b"" if second is None else second + b"".join([piece async for piece in pieces])
             whole = msgspec.json.format(first + rest, indent=2) if pretty else first + rest
-            return web.Response(
-                body=_yaml(whole) if form.yaml else whole, content_type=form.content_type, headers=_headers()
-            )
-        response = web.StreamResponse(headers={"Content-Type": form.content_type, **_headers()})
+            text = _yaml(whole) if form.yaml else whole
+            return _warned(call, web.Response(body=text, content_type=form.content_type, headers=_headers()))
+        response = _warned(call, web.StreamResponse(headers={"Content-Type": form.content_type, **_headers()}))
         await response.prepare(request)
         await response.write(first)
         await response.write(second)
@@ -309,7 +308,7 @@ class Handler:
             call.query = {**call.query, "fieldSelector": f"metadata.name={call.name}"}
         watch = watching.Watch(call, form, store=self._store, revisions=self._revisions)
         await watch.wait_for_start()
-        response = web.StreamResponse(headers={"Content-Type": form.content_type, **_headers()})
+        response = _warned(call, web.StreamResponse(headers={"Content-Type": form.content_type, **_headers()}))
         response.enable_chunked_encoding()
         await response.prepare(request)
         try:
@@ -383,6 +382,15 @@ def _verb(method: str, address: Address, query: Mapping[str, str]) -> str:
         case "DELETE":
             return "delete" if address.name else "deletecollection"
     return method.lower()
+
+
+AnyResponse = TypeVar("AnyResponse", bound=web.StreamResponse)
+
+
+def _warned(call: Call, response: AnyResponse) -> AnyResponse:
+    for warning in call.warnings[:MAX_WARNINGS]:
+        response.headers.add("Warning", f'299 - "{_quotable(warning)}"')
+    return response
 
 
 def _quotable(text: str) -> str:

@@ -29,6 +29,9 @@ class Kind:
     version_spec: Object | None = None
     """For custom kinds: the entry of spec.versions in the CustomResourceDefinition."""
 
+    deprecation: str = ""
+    """Told with every answer about a version that its definition calls deprecated."""
+
     scale: ScalePaths = SCALE
     """Where the scale subresource, if there is one, finds its numbers."""
 

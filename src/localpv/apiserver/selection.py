@@ -22,7 +22,7 @@ class Selection:
         self.labels = selectors.parse(call.query.get("labelSelector", ""))
         self.fields = selectors.parse_fields(call.query.get("fieldSelector", ""))
         own = call.kind.resource.selectable_fields
-        self.fields.check(("metadata.name", "metadata.namespace", *own), named=not own or call.kind.resource.custom)
+        self.fields.check(("metadata.name", "metadata.namespace", *own), named=not own)
         self.name = self.fields.requires("metadata.name") or ""
         self._needles = [
             f"{json.dumps(key)}:{json.dumps(value)}".encode()

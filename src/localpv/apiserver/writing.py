@@ -88,9 +88,7 @@ class Writer:
             self._refuse_if_wrong(
                 kind,
                 obj,
-                names.validate_object_meta(
-                    metadata, namespaced=kind.resource.namespaced, check_name=kind.strategy.validate_name
-                )
+                self._wrong_metadata(kind, metadata, kind.strategy.validate_name)
                 + kind.strategy.validate(obj)
                 + kind.strategy.validate_create(obj),
             )
@@ -145,9 +143,7 @@ class Writer:
             case "status":
                 problems += strategy.validate_status_update(obj, old)
             case "" | "scale":
-                problems += names.validate_object_meta(
-                    obj["metadata"], namespaced=kind.resource.namespaced, check_name=_any_name
-                )
+                problems += self._wrong_metadata(kind, obj["metadata"], _any_name)
                 problems += strategy.validate(obj)
                 problems += strategy.validate_update(obj, old)
         self._refuse_if_wrong(kind, obj, problems)
@@ -315,6 +311,14 @@ class Writer:
             subresource=call.subresource,
             time=now(),
             api_version=call.kind.resource.api_version,
+        )
+
+    def _wrong_metadata(self, kind: Kind, metadata: Object, check_name: Callable[[str], list[str]]) -> FieldErrors:
+        resource = kind.resource
+        # What comes from extensions may have finalizers without a domain; built-in kinds may not.
+        custom = resource.custom or resource.group == "apiextensions.k8s.io"
+        return names.validate_object_meta(
+            metadata, namespaced=resource.namespaced, check_name=check_name, custom=custom
         )
 
     def _refuse_if_wrong(self, kind: Kind, obj: Object, problems: FieldErrors) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from localpv.api.objects import Object, now
 from localpv.apiserver import assembly
+from localpv.apiserver.admission import CUSTOM_OBJECTS
 from localpv.apiserver.call import Call
 from localpv.apiserver.kinds import customresourcedefinition
 from localpv.apiserver.registry import Kinds
@@ -14,7 +15,6 @@ from localpv.store.store import Store
 from localpv.store.table import Change, Event
 
 PREFIX = "customresourcedefinitions.apiextensions.k8s.io"
-FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 
 
 class DefinitionKeeper:
@@ -94,7 +94,7 @@ class DefinitionKeeper:
                 return False  # finalizers hold some: the last one to go makes us look again
 
         def without_finalizer(live: Object) -> Object:
-            finalizers = [entry for entry in live["metadata"].get("finalizers") or () if entry != FINALIZER]
+            finalizers = [entry for entry in live["metadata"].get("finalizers") or () if entry != CUSTOM_OBJECTS]
             if finalizers:
                 live["metadata"]["finalizers"] = finalizers
             else:
