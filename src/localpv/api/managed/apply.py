@@ -12,7 +12,7 @@ from localpv.api.managed.entries import Entry
 from localpv.api.managed.fieldset import FieldSet
 from localpv.api.managed.shape import Kind, Shape
 from localpv.api.objects import Object
-from localpv.api.schema.node import Node
+from localpv.api.schema.node import Node, Type
 
 _BEFORE: Final = "before-first-apply"
 """Owner of everything in an object that nobody kept track of."""
@@ -134,18 +134,22 @@ def _timed(entry: Entry, time: str) -> Entry:
     return entries.made(manager, operation, entry["apiVersion"], entry["fieldsV1"], time=time, subresource=subresource)
 
 
-def _tidy(value: Any, shape: Shape) -> None:
-    """Drop what is null, and in Go structs what is empty: it is as good as absent and would look like a change."""
+def _tidy(value: Any, shape: Shape, *, go: bool = False) -> None:
+    """Drop what a Go struct would: what is null or empty is as good as absent there, and would look like a change.
+
+    A null in a custom kind stays: whether it may be there is for its schema to say.
+    """
     match shape.kind:
         case Kind.STRUCT | Kind.MAP if isinstance(value, dict):
+            go = shape.implied is not None or (go and shape.kind is Kind.MAP)
             for key, child in list(value.items()):
                 inner = shape.fields[key]
-                if child is None or (
-                    inner.bulk and not child and shape.implied is not None and key not in shape.implied
-                ):
+                if go and child is None and shape.kind is Kind.MAP and inner.node.type is Type.STRING:
+                    value[key] = ""
+                elif go and (child is None or (inner.bulk and not child and key not in (shape.implied or ()))):
                     del value[key]
                 else:
-                    _tidy(child, inner)
+                    _tidy(child, inner, go=go)
         case Kind.KEYED if isinstance(value, list):
             for child in value:
                 _tidy(child, shape.item)

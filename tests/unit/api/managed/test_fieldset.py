@@ -78,7 +78,7 @@ def test_difference_with_nothing_in_common_is_the_very_same_set(paths: frozenset
 
 
 def test_membership_of_a_field_is_not_that_of_its_parent() -> None:
-    fields = {"f:data": {"f:a": {}}, "f:labels": {".": {}, "f:b": {}}}
+    fields: FieldSet = {"f:data": {"f:a": {}}, "f:labels": {".": {}, "f:b": {}}}
 
     assert fieldset.contains(fields, "f:data", "f:a")
     assert not fieldset.contains(fields, "f:data")
@@ -170,7 +170,7 @@ def test_applied_object_mentions_its_leaves() -> None:
 
 
 def test_empty_maps_are_mentioned_and_empty_lists_of_elements_are_not() -> None:
-    spec = {"map": {}, "struct": {}, "set": [], "named": [], "list": [], "text": None}
+    spec: dict[str, Any] = {"map": {}, "struct": {}, "set": [], "named": [], "list": [], "text": None}
 
     assert fieldset.of(thing(spec), thing_node()) == {
         "f:spec": {"f:list": {}, "f:map": {}, "f:struct": {}, "f:text": {}}

@@ -69,7 +69,11 @@ def test_owners_and_objects_are_those_of_kubernetes(sequence: dict[str, Any]) ->
         elif "error" in step:
             with pytest.raises(errors.ApiError) as caught:
                 apply.apply(live, step["applied"], node, force=False, time="", kind=resource.kind, **options)
-            told = {"code": caught.value.code, "reason": caught.value.reason, "message": caught.value.message}
+            told: dict[str, Any] = {
+                "code": caught.value.code,
+                "reason": caught.value.reason,
+                "message": caught.value.message,
+            }
             if "causes" in step["error"]:
                 told["causes"] = caught.value.details["causes"]
                 step["error"]["causes"].sort(key=lambda cause: (cause["message"], cause["field"]))
