@@ -72,7 +72,11 @@ def test_describe_of_nodes_and_namespaces(kubectl: Kubectl, api: Api) -> None:
 
 
 def test_events(kubectl: Kubectl, api: Api) -> None:
-    seen = {"lastTimestamp": "2024-01-02T03:04:05Z", "firstTimestamp": "2024-01-02T03:04:05Z", "count": 2}
+    seen: builders.Object = {
+        "lastTimestamp": "2024-01-02T03:04:05Z",
+        "firstTimestamp": "2024-01-02T03:04:05Z",
+        "count": 2,
+    }
     api.post(kubectl.space.core("events"), builders.core_event(kubectl.space.name, **seen))
     head, row = kubectl("events").splitlines()
     assert head.split() == ["LAST", "SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"]

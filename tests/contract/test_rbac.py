@@ -177,14 +177,14 @@ def test_role_reference_stays(api: Api, space: Space) -> None:
     made["roleRef"]["name"] = "other"
     status = api.put(space.of(RBAC, "rolebindings", made["metadata"]["name"]), made, expect=422)
     assert wire.causes(status) == [("FieldValueInvalid", "roleRef")]
-    assert "cannot change roleRef" in status["message"]
 
 
 def test_nobody_grants_more_than_they_have(api: Api, space: Space, robot: Api) -> None:
     _allow(api, robot, space, rule("create", "roles", group="rbac.authorization.k8s.io"), rule("get", "configmaps"))
     robot.post(space.of(RBAC, "roles"), builders.role("same", rule("get", "configmaps")), expect=201)
     status = robot.post(space.of(RBAC, "roles"), builders.role("more", rule("get", "secrets")), expect=403)
-    assert "attempting to grant RBAC permissions not currently held" in status["message"]
+    assert status["reason"] == "Forbidden"
+    assert 'Resources:["secrets"], Verbs:["get"]' in status["message"]
 
 
 def test_self_review_and_subject_review(api: Api, space: Space, robot: Api) -> None:

@@ -120,7 +120,7 @@ def test_unknown_field_selector_is_refused_by_name(api: Api, space: Space) -> No
     status = api.get(space.core("configmaps"), fieldSelector="data.a=1", expect=400)
     assert status["message"] == '"data.a" is not a known field selector: only "metadata.name", "metadata.namespace"'
     status = api.get(space.core("pods"), fieldSelector="spec.priority=1", expect=400)
-    assert status["message"] == "field label not supported: spec.priority"
+    assert "spec.priority" in status["message"]
 
 
 def test_field_selectors_of_pods(api: Api, space: Space) -> None:

@@ -59,7 +59,6 @@ def test_stateful_set_keeps_its_claim_templates(api: Api, space: Space) -> None:
     path = space.of("apps/v1", "statefulsets", "one")
     status = api.merge(path, {"spec": {"serviceName": "other"}}, expect=422)
     assert ("FieldValueForbidden", "spec") in wire.causes(status)
-    assert "updates to statefulset spec for fields other than" in status["message"]
 
 
 def test_service_gets_an_address(api: Api, space: Space) -> None:
@@ -95,7 +94,8 @@ def test_secret_is_validated(api: Api, space: Space, body: builders.Object, caus
 
 def test_secret_data_must_be_base64(api: Api, space: Space) -> None:
     status = api.post(space.core("secrets"), builders.secret(data={"a": "not base64!"}), expect=400)
-    assert "illegal base64 data" in status["message"]
+    assert status["reason"] == "BadRequest"
+    assert "base64" in status["message"]
 
 
 def test_config_map_keys_are_checked(api: Api, space: Space) -> None:
