@@ -71,7 +71,7 @@ def _format(name: str, fits: formats.Check) -> Check:
     def check(path: str, value: Any) -> FieldErrors:
         if not isinstance(value, str) or fits(value):
             return []
-        return [fields.invalid(path, value, f"{path} in body must be of type {name}")]
+        return [fields.type_invalid(path, value, f"{path} in body must be of type {name}")]
 
     return check
 

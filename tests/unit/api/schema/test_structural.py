@@ -207,7 +207,7 @@ def test_the_message_of_a_wrong_type_is_that_of_kubernetes(node: Node) -> None:
         ({"any": {}}, ["spec.any Invalid", "spec.any.a Required"]),
         ({"all": "b"}, ["spec.all Invalid", "spec.all Invalid"]),
         ({"not": "x"}, ["spec.not Invalid"]),
-        ({"when": "today"}, ["spec.when Invalid"]),
+        ({"when": "today"}, ["spec.when TypeInvalid"]),
         ({"template": {}}, ["spec.template.apiVersion Required", "spec.template.kind Required"]),
     ],
 )
