@@ -15,6 +15,7 @@ from localpv.api.managed.shape import Kind, Shape
 from localpv.api.objects import Object
 
 _ABSENT: Final = object()
+_LEAF: Final = Kind.LEAF
 _IDENTITY: Final = frozenset({"apiVersion", "kind"})
 _IDENTITY_METADATA: Final = frozenset(field[2:] for field in fieldset.NOBODYS_METADATA)
 
@@ -83,7 +84,7 @@ def _fields(
             if before is not _ABSENT:
                 removed["f:" + key] = everything(before, child)
         elif before is _ABSENT:
-            changed["f:" + key] = everything(value, child, literal)
+            changed["f:" + key] = everything(value, child, literal) if child.kind is not _LEAF else {}
         else:
             _value(before, value, child, "f:" + key, changed, removed, literal)
     for key, before in old.items():
@@ -203,25 +204,23 @@ def _counted(values: list[Any]) -> dict[str, int]:
 def everything(value: Any, shape: Shape, literal: bool = False) -> FieldSet:
     """The set below an element that appears, or goes, as a whole: the element itself and all that it holds."""
     kind = shape.kind
-    if kind == 0 or (not value and not (shape.implied and isinstance(value, dict))):
+    if kind is _LEAF or (not value and not (shape.implied and isinstance(value, dict))):
         return {}
     fields: FieldSet = {SELF: {}}
-    match kind:
-        case Kind.STRUCT | Kind.MAP | Kind.ANY if isinstance(value, dict):
-            shapes, implied = shape.fields, shape.implied
-            for key in sorted(value if not implied else {**implied, **value}):
-                child = shapes[key]
-                inner = value[key] if key in value else implied[key]  # type: ignore[index]
-                if literal or inner or implied is None or inner is None or not child.bulk:
-                    fields["f:" + key] = everything(inner, child, literal)
-        case Kind.KEYED if isinstance(value, list):
-            for element, values in _by_element(value, shape).items():
-                fields[element] = everything(values[0], shape.item, literal) if len(values) == 1 else {}
-            fields = fieldset.sort(fields) if len(fields) > 2 else fields
-        case Kind.SET if isinstance(value, list):
-            for child in value:
-                fields[elements.by_value(child)] = {}
-            fields = fieldset.sort(fields) if len(fields) > 2 else fields
-        case _:
-            return {}
+    if isinstance(value, dict):
+        shapes, implied = shape.fields, shape.implied
+        if implied:
+            value = {**implied, **value}
+        for key in sorted(value):
+            child, inner = shapes[key], value[key]
+            if literal or inner or implied is None or inner is None or not child.bulk:
+                fields["f:" + key] = everything(inner, child, literal) if child.kind is not _LEAF else {}
+    elif kind is Kind.KEYED:
+        for element, values in _by_element(value, shape).items():
+            fields[element] = everything(values[0], shape.item, literal) if len(values) == 1 else {}
+    elif kind is Kind.SET:
+        for child in value:
+            fields[elements.by_value(child)] = {}
+    if len(fields) > 2 and not isinstance(value, dict):
+        return fieldset.sort(fields)
     return fields if len(fields) > 1 else {}
