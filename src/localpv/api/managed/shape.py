@@ -159,7 +159,8 @@ def _compile(node: Node) -> Shape:
             shape.key_defaults = _key_defaults(node.items, shape.keys)
         case Type.ANY:
             shape = _shapes[node] = Shape(node, Kind.ANY)
-            shape.fields = _Fields({}, None)
+            shape.named = node.fields
+            shape.fields = _Fields(shape.named, None)
         case _:
             shape = _shapes[node] = Shape(node, Kind.LEAF)
     return shape
