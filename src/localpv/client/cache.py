@@ -103,14 +103,14 @@ class Cache(Generic[T]):
             known = self._version
             try:
                 await self._follow()
-                if self._version != known or self._clock.monotonic() - began >= SHORT_WATCH_SECONDS:
+                if self._version != known or self._lasted(began):
                     continue
                 trouble: errors.LocalpvError = errors.ConnectionLost("the server ended a watch that had just begun")
             except (errors.Gone, errors.GatewayTimeout) as error:
                 # Also a version from the future: the server was restored from a backup.
                 log.info("cache starts over resource=%s reason=%s", self._objects.resource.qualified, error)
                 self._version = ""
-                if known:
+                if known or self._lasted(began):
                     continue
                 trouble = error
             except (errors.Invalid, errors.BadRequest) as error:
@@ -126,6 +126,9 @@ class Cache(Generic[T]):
                 "cache waits resource=%s seconds=%.1f reason=%s", self._objects.resource.qualified, wait, trouble
             )
             await self._clock.sleep(wait)
+
+    def _lasted(self, began: float) -> bool:
+        return self._clock.monotonic() - began >= SHORT_WATCH_SECONDS
 
     async def _follow(self) -> None:
         """One watch, from what is known already or from nothing, to its end."""

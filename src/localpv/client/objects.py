@@ -112,7 +112,7 @@ class Objects(Generic[T]):
             yield page
             if not page.metadata.continue_:
                 return
-            query["continue"] = page.metadata.continue_
+            query = query | {"continue": page.metadata.continue_}
 
     async def create(self, obj: T, *, dry_run: bool = False) -> T:
         """Create an object, in the namespace that its metadata names."""

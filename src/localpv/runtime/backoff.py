@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
@@ -22,7 +23,7 @@ class KeyedBackoff(Generic[K]):
         jitter: float = 0.2,
         random: Callable[[], float] = random.random,
     ) -> None:
-        self._fresh = lambda: Backoff(first=first, most=most, jitter=jitter, random=random)
+        self._fresh = functools.partial(Backoff, first=first, most=most, jitter=jitter, random=random)
         self._failing: dict[K, Backoff] = {}
 
     def failed(self, key: K) -> float:

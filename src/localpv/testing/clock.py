@@ -44,7 +44,7 @@ class FakeClock:
             await asyncio.sleep(0)
             return
         woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        timer = self.call_later(seconds, lambda: woken.done() or woken.set_result(None))
+        timer = self.call_later(seconds, lambda: None if woken.done() else woken.set_result(None))
         try:
             await woken
         finally:
