@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,15 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "controllers: needs a garbage collector and a namespace controller")
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    server = getattr(item, "funcargs", {}).get("target")
+    if report.failed and isinstance(server, wire.Target) and server.log is not None and server.log.exists():
+        report.sections.append(("Log of the engine", server.log.read_text(errors="replace")[-3000:]))
+    return report
+
+
 @pytest.fixture(scope="session")
 def target(pytestconfig: pytest.Config) -> Iterator[wire.Target]:
     """The server under test: the one named on the command line, or our engine."""
@@ -33,7 +43,7 @@ def target(pytestconfig: pytest.Config) -> Iterator[wire.Target]:
         yield _given_server(Path(given))
         return
     with engine_process.running() as engine:
-        yield wire.read_kubeconfig(engine.kubeconfig, controllers=True)
+        yield dataclasses.replace(wire.read_kubeconfig(engine.kubeconfig, controllers=True), log=engine.log)
 
 
 def _given_server(kubeconfig: Path) -> wire.Target:

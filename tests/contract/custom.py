@@ -55,6 +55,33 @@ class Kind:
         return {"apiVersion": f"{self.group}/{version}", "kind": self.kind, "metadata": {"name": name}, **fields}
 
 
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The kinds that a module of tests needs.
+
+    A real API server lets the first request to a new kind wait two seconds, so
+    they are all defined at once: a module that has a PLAN finds them served.
+    """
+
+    definitions: list[builders.Object] = field(default_factory=list)
+
+    def kind(self, schema: Any = SIZE, *, versions: list[Any] | None = None, **version: Any) -> Kind:
+        made = Kind()
+        self.definitions.append(made.definition(schema, versions=versions, **version))
+        return made
+
+
+def an_object(properties: Any, **more: Any) -> Any:
+    """The schema of an object with these properties."""
+    return {"type": "object", "properties": properties, **more}
+
+
+def with_spec(properties: Any, **more: Any) -> Any:
+    """The schema of a kind whose spec has these properties and whose status has any."""
+    free = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    return an_object({"spec": an_object(properties, **more), "status": free})
+
+
 def a_version(name: str, schema: Any = SIZE, *, storage: bool = True, **more: Any) -> builders.Object:
     return {"name": name, "served": True, "storage": storage, "schema": {"openAPIV3Schema": schema}, **more}
 

@@ -1,49 +1,13 @@
-"""Custom resource definitions and the kinds that come from them."""
+"""Custom resource definitions: how a kind comes, in which versions and with which subresources, and how it goes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
-import pytest
 from tests.contract import builders, custom, wire
 from tests.contract.custom import DEFINITIONS, Kind
 from tests.contract.spaces import Space
 from tests.contract.wire import Api
 
-
-def _object(properties: Any, **more: Any) -> Any:
-    return {"type": "object", "properties": properties, **more}
-
-
-def _with_spec(properties: Any, **more: Any) -> Any:
-    return _object(
-        {
-            "spec": _object(properties, **more),
-            "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
-        }
-    )
-
-
-PLANNED: list[builders.Object] = []
-"""A real API server lets the first request to a new kind wait two seconds, so all kinds are defined at once."""
-
-
-def _plan(schema: Any = custom.SIZE, *, versions: list[Any] | None = None, **version: Any) -> Kind:
-    kind = Kind()
-    PLANNED.append(kind.definition(schema, versions=versions, **version))
-    return kind
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _planned_kinds(target: wire.Target) -> Iterator[None]:
-    client = wire.Api(target, target.token)
-    try:
-        custom.define_all(client, PLANNED)
-        yield
-    finally:
-        client.clean_up()
-        client.close()
+PLAN = custom.Plan()
 
 
 def test_definition_becomes_established_and_is_served(api: Api, space: Space) -> None:
@@ -83,166 +47,13 @@ def test_name_must_be_plural_and_group(api: Api) -> None:
     assert ("FieldValueInvalid", "metadata.name") in wire.causes(status)
 
 
-def test_schema_must_be_structural(api: Api) -> None:
-    status = api.post(DEFINITIONS, Kind().definition({"properties": {"spec": {"type": "object"}}}), expect=422)
-    fields = {field for _, field in wire.causes(status)}
-    assert any(field.endswith("openAPIV3Schema.type") for field in fields)
-
-
 def test_exactly_one_version_is_stored(api: Api) -> None:
     versions = [custom.a_version("v1"), custom.a_version("v2")]
     status = api.post(DEFINITIONS, Kind().definition(versions=versions), expect=422)
     assert any(field == "spec.versions" for _, field in wire.causes(status))
 
 
-PRUNED = _plan()
-
-
-def test_unknown_fields_are_pruned(api: Api, space: Space) -> None:
-    kind = PRUNED
-    answer = api.send("POST", kind.path(space), kind.object(spec={"size": 1, "color": "red"}, other=1))
-    assert answer.code == 201
-    assert answer.body["spec"] == {"size": 1}
-    assert "other" not in answer.body
-    assert 'unknown field \\"spec.color\\"' in answer.warnings
-    strict = kind.object("two", spec={"color": "red"})
-    status = api.post(kind.path(space), strict, fieldValidation="Strict", expect=400)
-    assert 'strict decoding error: unknown field "spec.color"' in status["message"]
-
-
-FREE = _plan(_object({"spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}))
-
-
-def test_unknown_fields_stay_where_the_schema_says_so(api: Api, space: Space) -> None:
-    kind = FREE
-    assert api.post(kind.path(space), kind.object(spec={"any": {"thing": 1}}))["spec"] == {"any": {"thing": 1}}
-
-
-DEFAULTED = _plan(
-    _with_spec(
-        {
-            "size": {"type": "integer", "default": 5},
-            "inner": _object({"on": {"type": "boolean", "default": True}}),
-            "list": {"type": "array", "items": _object({"mode": {"type": "string", "default": "a"}})},
-        }
-    )
-)
-
-
-def test_defaults_are_filled_in(api: Api, space: Space) -> None:
-    kind = DEFAULTED
-    made = api.post(kind.path(space), kind.object(spec={"inner": {}, "list": [{}, {"mode": "b"}]}))
-    assert made["spec"] == {"size": 5, "inner": {"on": True}, "list": [{"mode": "a"}, {"mode": "b"}]}
-    # A default below a parent that is absent does not call the parent into being.
-    assert "spec" not in api.post(kind.path(space), kind.object("two"))
-
-
-VALUES: list[tuple[Any, Any, str]] = [
-    ({"type": "integer", "minimum": 3}, 2, "FieldValueInvalid"),
-    ({"type": "integer", "maximum": 3, "exclusiveMaximum": True}, 3, "FieldValueInvalid"),
-    ({"type": "integer", "multipleOf": 4}, 6, "FieldValueInvalid"),
-    ({"type": "integer"}, "text", "FieldValueTypeInvalid"),
-    ({"type": "string", "enum": ["a", "b"]}, "c", "FieldValueNotSupported"),
-    ({"type": "string", "pattern": "^x+$"}, "y", "FieldValueInvalid"),
-    ({"type": "string", "maxLength": 2}, "abc", "FieldValueTooLong"),
-    ({"type": "string", "minLength": 2}, "a", "FieldValueInvalid"),
-    ({"type": "string", "format": "date-time"}, "yesterday", "FieldValueTypeInvalid"),
-    ({"type": "array", "items": {"type": "string"}, "maxItems": 1}, ["a", "b"], "FieldValueTooMany"),
-    ({"type": "array", "items": {"type": "string"}, "minItems": 1}, [], "FieldValueInvalid"),
-    (
-        {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"},
-        ["a", "a"],
-        "FieldValueDuplicate",
-    ),
-    ({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}, {}, "FieldValueRequired"),
-    ({"type": "object", "additionalProperties": {"type": "integer"}}, {"a": "x"}, "FieldValueTypeInvalid"),
-    ({"type": "integer", "anyOf": [{"minimum": 5}, {"maximum": 1}]}, 3, "FieldValueInvalid"),
-    ({"x-kubernetes-int-or-string": True}, 1.5, "FieldValueTypeInvalid"),
-]
-VALIDATED = _plan(_with_spec({f"value{index}": schema for index, (schema, _, _) in enumerate(VALUES)}))
-
-
-@pytest.mark.parametrize("index", range(len(VALUES)))
-def test_values_are_validated(api: Api, space: Space, index: int) -> None:
-    _, value, reason = VALUES[index]
-    body = VALIDATED.object(spec={f"value{index}": value})
-    status = api.post(VALIDATED.path(space), body, expect=422)
-    assert status["reason"] == "Invalid"
-    assert (status["details"]["group"], status["details"]["kind"]) == (VALIDATED.group, "Widget")
-    assert any(found == reason and field.startswith(f"spec.value{index}") for found, field in wire.causes(status)), (
-        status
-    )
-
-
-def test_null_is_dropped_where_the_schema_does_not_allow_it(api: Api, space: Space) -> None:
-    assert api.post(VALIDATED.path(space), VALIDATED.object(spec={"value4": None}))["spec"] == {}
-
-
-def test_rules_in_cel_are_evaluated_or_refused_by_name(api: Api, space: Space) -> None:
-    kind = Kind()
-    rules = [{"rule": "self.low <= self.high", "message": "low must not exceed high"}]
-    properties = {"low": {"type": "integer"}, "high": {"type": "integer"}}
-    definition = kind.definition(_with_spec(properties, **{"x-kubernetes-validations": rules}))
-    if (answer := api.send("POST", DEFINITIONS, definition, dryRun="All")).code == 422:
-        # A server without CEL must not take a rule that it would not keep.
-        ((reason, field),) = wire.causes(answer.body)
-        assert (reason, field.endswith("x-kubernetes-validations")) == ("FieldValueForbidden", True)
-        return
-    custom.define(api, definition)
-    api.post(kind.path(space), kind.object(spec={"low": 1, "high": 2}))
-    status = api.post(kind.path(space), kind.object("two", spec={"low": 3, "high": 2}), expect=422)
-    assert "low must not exceed high" in status["message"]
-
-
-PRINTED = _plan(
-    _with_spec({"size": {"type": "integer"}, "mode": {"type": "string"}}),
-    additionalPrinterColumns=[
-        {"name": "Size", "type": "integer", "jsonPath": ".spec.size"},
-        {"name": "Mode", "type": "string", "jsonPath": ".spec.mode", "priority": 1, "description": "how"},
-        {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
-    ],
-)
-
-
-def test_printer_columns_make_the_table(api: Api, space: Space) -> None:
-    kind = PRINTED
-    api.post(kind.path(space), kind.object(spec={"size": 3}))
-    table = api.get(kind.path(space), accept=wire.TABLE)
-    names = [(column["name"], column["priority"]) for column in table["columnDefinitions"]]
-    assert names == [("Name", 0), ("Size", 0), ("Mode", 1), ("Age", 0)]
-    assert table["rows"][0]["cells"][:3] == ["one", 3, None]
-
-
-TABLE_OF_TWO = _plan()
-
-
-def test_default_table_has_name_and_age(api: Api, space: Space) -> None:
-    kind = TABLE_OF_TWO
-    table = api.get(kind.path(space), accept=wire.TABLE)
-    assert [column["name"] for column in table["columnDefinitions"]] == ["Name", "Age"]
-
-
-SELECTED = _plan(
-    _with_spec({"nodeName": {"type": "string"}, "size": {"type": "integer"}}),
-    selectableFields=[{"jsonPath": ".spec.nodeName"}],
-)
-
-
-def test_selectable_fields(api: Api, space: Space) -> None:
-    kind = SELECTED
-    for name, node in (("a", "node-1"), ("b", "node-2")):
-        api.post(kind.path(space), kind.object(name, spec={"nodeName": node}))
-    listing = api.get(kind.path(space), fieldSelector="spec.nodeName=node-2")
-    assert [item["metadata"]["name"] for item in listing["items"]] == ["b"]
-    version = api.get(kind.path(space))["metadata"]["resourceVersion"]
-    with api.watch(kind.path(space), fieldSelector="spec.nodeName=node-2", resourceVersion=version) as watch:
-        api.merge(kind.path(space, "a"), {"spec": {"nodeName": "node-2"}})
-        assert watch.take(1) == [("ADDED", "a")]
-    status = api.get(kind.path(space), fieldSelector="spec.size=1", expect=400)
-    assert "spec.size" in status["message"]
-
-
-STATUS = _plan(_with_spec({"size": {"type": "integer"}}), subresources={"status": {}})
+STATUS = PLAN.kind(custom.with_spec({"size": {"type": "integer"}}), subresources={"status": {}})
 
 
 def test_status_subresource(api: Api, space: Space) -> None:
@@ -259,7 +70,7 @@ def test_status_subresource(api: Api, space: Space) -> None:
     assert labelled["metadata"]["generation"] == 2
 
 
-NO_STATUS = _plan(_with_spec({"size": {"type": "integer"}}))
+NO_STATUS = PLAN.kind(custom.with_spec({"size": {"type": "integer"}}))
 
 
 def test_without_status_subresource_every_change_counts(api: Api, space: Space) -> None:
@@ -271,8 +82,8 @@ def test_without_status_subresource_every_change_counts(api: Api, space: Space) 
     assert api.get(kind.path(space, "one", "status"), expect=404)["reason"] == "NotFound"
 
 
-SCALED = _plan(
-    _with_spec({"replicas": {"type": "integer"}}),
+SCALED = PLAN.kind(
+    custom.with_spec({"replicas": {"type": "integer"}}),
     subresources={
         "status": {},
         "scale": {
@@ -296,7 +107,7 @@ def test_scale_subresource(api: Api, space: Space) -> None:
     assert api.get(kind.path(space, "one"))["spec"] == {"replicas": 4}
 
 
-TWO_VERSIONS = _plan(versions=[custom.a_version("v1"), custom.a_version("v1beta1", storage=False)])
+TWO_VERSIONS = PLAN.kind(versions=[custom.a_version("v1"), custom.a_version("v1beta1", storage=False)])
 
 
 def test_object_is_served_in_every_version(api: Api, space: Space) -> None:
@@ -309,7 +120,7 @@ def test_object_is_served_in_every_version(api: Api, space: Space) -> None:
     assert (old["apiVersion"], old["spec"]) == (f"{kind.group}/v1beta1", {"size": 1})
 
 
-DEPRECATED = _plan(deprecated=True)
+DEPRECATED = PLAN.kind(deprecated=True)
 
 
 def test_deprecated_version_warns(api: Api, space: Space) -> None:
@@ -318,26 +129,12 @@ def test_deprecated_version_warns(api: Api, space: Space) -> None:
     assert answer.warnings == f'299 - "{kind.group}/v1 Widget is deprecated"'
 
 
-HALF_SERVED = _plan(versions=[custom.a_version("v1"), custom.a_version("v2", storage=False) | {"served": False}])
+HALF_SERVED = PLAN.kind(versions=[custom.a_version("v1"), custom.a_version("v2", storage=False) | {"served": False}])
 
 
 def test_version_that_is_not_served_is_not_found(api: Api, space: Space) -> None:
     kind = HALF_SERVED
     assert api.send("GET", kind.path(space, version="v2")).code == 404
-
-
-def test_changed_schema_is_used(api: Api, space: Space) -> None:
-    kind = Kind()
-    made = custom.define(api, kind.definition())
-    made["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = _with_spec({"color": {"type": "string"}})
-    api.put(f"{DEFINITIONS}/{kind.name}", made)
-
-    def keeps_color() -> bool:
-        # While the server changes over to the new schema a request may meet a closing door.
-        shown = api.send("POST", kind.path(space), kind.object(spec={"color": "red"}), dryRun="All")
-        return shown.code == 201 and bool(shown.body["spec"] == {"color": "red"})
-
-    wire.eventually(keeps_color, "the new schema is used")
 
 
 def test_scope_and_names_stay(api: Api) -> None:
@@ -348,7 +145,7 @@ def test_scope_and_names_stay(api: Api) -> None:
     assert ("FieldValueInvalid", "spec.scope") in wire.causes(status)
 
 
-NOT_STRATEGIC = _plan()
+NOT_STRATEGIC = PLAN.kind()
 
 
 def test_strategic_patch_is_not_for_custom_kinds(api: Api, space: Space) -> None:
@@ -357,29 +154,7 @@ def test_strategic_patch_is_not_for_custom_kinds(api: Api, space: Space) -> None
     assert api.strategic(kind.path(space, "one"), {}, expect=415)["reason"] == "UnsupportedMediaType"
 
 
-LISTED = _plan(
-    _with_spec(
-        {
-            "rules": {
-                "type": "array",
-                "x-kubernetes-list-type": "map",
-                "x-kubernetes-list-map-keys": ["name"],
-                "items": _object({"name": {"type": "string"}, "value": {"type": "string"}}, required=["name"]),
-            }
-        }
-    )
-)
-
-
-def test_apply_knows_the_list_types_of_the_schema(api: Api, space: Space) -> None:
-    kind = LISTED
-    path = kind.path(space, "one")
-    api.apply(path, kind.object(spec={"rules": [{"name": "a", "value": "1"}]}), manager="alice")
-    made = api.apply(path, kind.object(spec={"rules": [{"name": "b", "value": "2"}]}), manager="bob")
-    assert [entry["name"] for entry in made["spec"]["rules"]] == ["a", "b"]
-
-
-LOCKED = _plan()
+LOCKED = PLAN.kind()
 
 
 def test_update_of_a_custom_object_needs_a_version(api: Api, space: Space) -> None:
@@ -390,7 +165,7 @@ def test_update_of_a_custom_object_needs_a_version(api: Api, space: Space) -> No
     assert "must be specified for an update" in status["message"]
 
 
-DOOMED = _plan()
+DOOMED = PLAN.kind()
 
 
 def test_deleting_the_definition_deletes_the_objects(api: Api, space: Space) -> None:

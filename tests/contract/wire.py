@@ -46,6 +46,9 @@ class Target:
     etcd_url: str | None = None
     """Known when the server under test is one that the tests started themselves on etcd."""
 
+    log: Path | None = None
+    """The log of the server, when the tests started it; its end is shown with a test that failed."""
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
