@@ -14,7 +14,7 @@ from contextlib import aclosing
 from typing import Generic, TypeVar
 
 from localpv import errors
-from localpv.client.objects import EVERYTHING, Objects, Selection
+from localpv.client.objects import EVERYTHING, WATCH_SECONDS, Objects, Selection
 from localpv.client.pacing import Backoff, Clock
 from localpv.client.watching import Bookmark, Changed, Deleted, Synced
 
@@ -102,8 +102,11 @@ class Cache(Generic[T]):
             began = self._clock.monotonic()
             known = self._version
             try:
-                await self._follow()
-                if self._version != known or self._lasted(began):
+                heard = await self._follow()
+                if not heard and self._lasted(began, WATCH_SECONDS * 0.9):
+                    # Not even a bookmark: the server may wait for a version that a restored backup has taken back.
+                    self._version = ""
+                if heard or self._lasted(began):
                     continue
                 trouble: errors.LocalpvError = errors.ConnectionLost("the server ended a watch that had just begun")
             except (errors.Gone, errors.GatewayTimeout) as error:
@@ -127,11 +130,12 @@ class Cache(Generic[T]):
             )
             await self._clock.sleep(wait)
 
-    def _lasted(self, began: float) -> bool:
-        return self._clock.monotonic() - began >= SHORT_WATCH_SECONDS
+    def _lasted(self, began: float, seconds: float = SHORT_WATCH_SECONDS) -> bool:
+        return self._clock.monotonic() - began >= seconds
 
-    async def _follow(self) -> None:
-        """One watch, from what is known already or from nothing, to its end."""
+    async def _follow(self) -> bool:
+        """One watch, from what is known already or from nothing, to its end; whether it told anything."""
+        heard = False
         arriving: dict[str, T] | None = None
         if self._version:
             watch = self._objects.watch(self._selection, resource_version=self._version)
@@ -144,6 +148,7 @@ class Cache(Generic[T]):
             watch = self._objects.watch(self._selection, resource_version=self._version)
         async with aclosing(watch):
             async for event in watch:
+                heard = True
                 match event:
                     case Changed(obj) if arriving is not None:
                         arriving[self._key(obj)] = obj
@@ -160,6 +165,7 @@ class Cache(Generic[T]):
                         arriving = None
                     case Bookmark(version) | Synced(version) if arriving is None:
                         self._seen(version)
+        return heard
 
     def _seen(self, version: str) -> None:
         self._version = version

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import enum
 import logging
+import math
 import random
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
@@ -154,7 +155,7 @@ class Election:
         moment = kinds.write_time(self._clock.now())
         spec: dict[str, Any] = {
             "holderIdentity": self._identity,
-            "leaseDurationSeconds": max(round(self._terms.lease_duration), 1),
+            "leaseDurationSeconds": math.ceil(self._terms.lease_duration),
             "renewTime": moment,
         }
         if lease is None:

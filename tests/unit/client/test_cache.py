@@ -205,6 +205,21 @@ async def test_watch_that_ends_in_time_is_opened_again_at_once(api: FakeApi, clo
         assert api.watchers == 1
 
 
+async def test_watch_that_told_nothing_at_all_is_not_trusted(api: FakeApi, clock: FakeClock) -> None:
+    """A server restored from a backup stays silent until its versions have caught up with ours."""
+    api.put(f"{NODES}/a", a_node())
+    cache = a_cache(api, clock)
+    async with running(cache):
+        await clock.advance(300)
+        api.end()
+        await settle()
+        api.objects.clear()
+        await clock.advance(300)
+        api.end()
+        await settle()
+        assert names(cache) == []
+
+
 async def test_watch_that_ends_at_once_again_and_again_is_slowed_down(api: FakeApi, clock: FakeClock) -> None:
     api.put(f"{NODES}/a", a_node())
     cache = a_cache(api, clock)
