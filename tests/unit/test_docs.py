@@ -1,0 +1,285 @@
+"""README.md and docs/ say what the code says."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tools import generate_docs
+
+from localpv import errors
+from localpv.api.resources import BUILT_IN, REVIEWS
+from localpv.apiserver import body
+from localpv.apiserver.auth import authentication
+from localpv.apiserver.kinds.customresourcedefinition import CustomResourceDefinition
+
+ROOT = generate_docs.ROOT
+DOCS = ROOT / "docs"
+PAGES = generate_docs.pages()
+NOT_YET = "## What does not work yet"
+
+each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+
+
+def prose(page: Path) -> str:
+    """A page without its generated parts, which are compared with the code as a whole."""
+    return generate_docs.PART.sub("", page.read_text())
+
+
+def commands_named(text: str) -> set[str]:
+    return set(re.findall(r"\blocalpv ([a-z]+)(?=[` ,\n]|$)", "\n".join(re.findall(r"`[^`\n]+`", text))))
+
+
+# -- what is generated -------------------------------------------------------------------------------------------------
+
+
+@each_page
+def test_generated_parts_are_up_to_date(page: Path) -> None:
+    text = page.read_text()
+    assert generate_docs.generated(text) == text, "run make generate"
+
+
+def test_check_tells_what_is_out_of_date_and_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "README.md"
+    stale = "<!-- generated: kinds -->\nold\n<!-- end generated -->\n"
+    page.write_text(stale)
+    monkeypatch.setattr(generate_docs, "ROOT", tmp_path)
+    monkeypatch.setattr(sys, "argv", ["generate_docs.py", "--check"])
+    assert generate_docs.main() == 1
+    assert page.read_text() == stale
+    assert "README.md: out of date" in capsys.readouterr().out
+
+    monkeypatch.setattr(sys, "argv", ["generate_docs.py"])
+    assert generate_docs.main() == 0
+    assert "PersistentVolume" in page.read_text()
+    monkeypatch.setattr(sys, "argv", ["generate_docs.py", "--check"])
+    assert generate_docs.main() == 0
+
+
+def test_a_part_that_nobody_can_generate_is_refused_by_name() -> None:
+    with pytest.raises(generate_docs.CannotGenerate, match="options nonsense"):
+        generate_docs.section("options nonsense")
+
+
+# -- commands, settings, errors ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", generate_docs.commands())
+def test_every_command_has_a_page_with_all_of_its_options(name: str) -> None:
+    text = (DOCS / "programs" / f"{name}.md").read_text()
+    assert text.startswith(f"# localpv {name}\n")
+    for option in generate_docs.options(generate_docs.commands()[name]):
+        assert f"| `{generate_docs.flag(option)}" in text
+        assert option.help, f"{generate_docs.flag(option)} has no help"
+
+
+def test_every_page_of_a_program_is_that_of_a_command() -> None:
+    assert {page.stem for page in (DOCS / "programs").glob("*.md")} == set(generate_docs.commands())
+
+
+def test_every_option_has_default_unit_and_reason() -> None:
+    text = (DOCS / "settings.md").read_text()
+    known = {
+        generate_docs.flag(option)
+        for command in generate_docs.commands().values()
+        for option in generate_docs.options(command)
+    }
+    for name in known:
+        row = next(line for line in text.splitlines() if line.startswith(f"| `{name}` |"))
+        assert all(cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]), row
+    assert set(generate_docs.SETTINGS) == known, "a setting is explained that no command has"
+
+
+def test_every_environment_variable_is_documented() -> None:
+    text = (DOCS / "settings.md").read_text()
+    files = [*generate_docs.SOURCE.rglob("*.py"), ROOT / "tests" / "conftest.py", ROOT / "tests/kubernetes/build.py"]
+    read = {
+        name for path in files for name in re.findall(r"""environ(?:\.get\(|\[)["']([A-Z_]+)["']""", path.read_text())
+    }
+    assert read
+    assert {name for name in read if f"`{name}`" not in text} == set()
+
+
+def test_every_error_is_documented() -> None:
+    text = (DOCS / "errors.md").read_text()
+    for cls in generate_docs.error_classes():
+        row = next(line for line in text.splitlines() if line.startswith(f"| `{cls.__name__}` |"))
+        assert row.split("|")[3].strip(), row
+
+
+def test_the_tree_drawn_in_the_errors_module_is_the_tree_of_its_classes() -> None:
+    path: list[str] = []
+    for line in (errors.__doc__ or "").splitlines():
+        found = re.match(r"([│├└─ ]*)([A-Z]\w+)(\s{2,}.*)?$", line)
+        if found is None:
+            continue
+        depth = len(found[1]) // 4
+        path[depth:] = [found[2]]
+        parents = [base.__name__ for base in getattr(errors, found[2]).__bases__]
+        assert parents == ([path[depth - 1]] if depth else ["Exception"])
+        if code := re.match(r"\s+(\d{3})\b", found[3] or ""):
+            assert getattr(errors, found[2]).code == int(code[1])
+    drawn = set(generate_docs.drawn_notes())
+    assert {cls.__name__ for cls in generate_docs.error_classes()} <= drawn
+
+
+# -- facts in prose ----------------------------------------------------------------------------------------------------
+
+
+def quoted_constants() -> Iterator[tuple[str, str, str]]:
+    """(page, name, value as written) of every `NAME` (value)."""
+    for page in PAGES:
+        for name, value in re.findall(r"`((?:\w+\.)*_?[A-Z][A-Z_]+)`\s\(([^)]+)\)", prose(page)):
+            yield page.name, name, value
+
+
+def test_every_constant_quoted_equals_the_code() -> None:
+    quoted = list(quoted_constants())
+    assert len(quoted) > 15
+    for page, name, value in quoted:
+        places = [limit for limit in generate_docs.LIMITS if f".{limit.place}".endswith(f".{name}")]
+        assert places, f"{page}: {name} is not in LIMITS of tools/generate_docs.py"
+        assert value in {limit.shown for limit in places}, f"{page}: {name} is {places[0].shown}, not {value}"
+        assert len({limit.shown for limit in places}) == 1, f"{page}: {name} names several constants, add the module"
+
+
+@each_page
+def test_every_path_named_exists(page: Path) -> None:
+    named = re.findall(
+        r"`((?:src|tests|tools|\.ci|api|apiserver|store|client|runtime|programs)/[\w./-]*)`", page.read_text()
+    )
+    missing = [path for path in named if not (ROOT / path).exists() and not (generate_docs.SOURCE / path).exists()]
+    assert missing == []
+
+
+@each_page
+def test_every_make_target_named_exists(page: Path) -> None:
+    targets = set(re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    # In code only: people make other things, too.
+    named = set(re.findall(r"(?:`|^)make ([a-z][a-z-]*)", page.read_text(), re.MULTILINE))
+    assert named - targets == set()
+
+
+def test_the_two_commands_of_the_readme_are_there() -> None:
+    assert {"make run", "make test"} <= set(re.findall(r"^(make \w+)", (ROOT / "README.md").read_text(), re.MULTILINE))
+
+
+def test_commands_that_are_said_to_be_missing_are_missing_and_the_others_exist() -> None:
+    before, missing = (ROOT / "README.md").read_text().split(NOT_YET)
+    missing, after = missing.split("\n## ", 1)
+    known = set(generate_docs.commands())
+    assert commands_named(missing)
+    assert commands_named(missing) & known == set(), "README calls a command missing that exists"
+    present = before + after + "".join(page.read_text() for page in PAGES if page.name != "README.md")
+    assert commands_named(present) - known == set()
+
+
+@each_page
+def test_links_resolve(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+        path, _, anchor = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        assert file.exists(), f"{page.name} links to {target}"
+        if anchor:
+            assert anchor in anchors(file), f"{page.name} links to {target}"
+
+
+def anchors(page: Path) -> set[str]:
+    heads = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+@each_page
+def test_no_line_names_a_registry_or_a_folder_of_somebodys_machine(page: Path) -> None:
+    # Addresses of other machines have no place in these pages at all.
+    forbidden = re.compile(
+        r"https?://(?!127\.0\.0\.1)|/work\b|/root\b|/home/|pypi|docker\.io|ghcr\.|quay\.|gcr\.", re.I
+    )
+    assert [line for line in page.read_text().splitlines() if forbidden.search(line)] == []
+
+
+def test_numbers_of_the_test_setup_are_those_in_force() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    text = (DOCS / "testing.md").read_text()
+    assert f"a time limit of {project['tool']['pytest']['ini_options']['timeout']} s" in text
+    assert (
+        f"Python {project['project']['requires-python'].removeprefix('>=')} or newer"
+        in (ROOT / "README.md").read_text()
+    )
+    run = re.search(r"-m pytest (.*?) \$\(ARGS\)", (ROOT / "Makefile").read_text())
+    assert run is not None
+    assert set(re.findall(r"^\| `(tests/\w+)/` \|", text, re.MULTILINE)) == set(run[1].split())
+
+
+def test_decisions_are_numbered_listed_and_complete() -> None:
+    folder = DOCS / "decisions"
+    records = sorted(path for path in folder.glob("*.md") if path.name != "README.md")
+    assert [path.name[:4] for path in records] == [f"{number:04}" for number in range(1, len(records) + 1)]
+    index = (folder / "README.md").read_text()
+    for path in records:
+        text = path.read_text()
+        assert text.startswith(f"# {int(path.name[:4])}. ")
+        assert f"[{path.name[:4]}]({path.name}) | {text.partition('. ')[2].partition(chr(10))[0]}" in index
+        assert [
+            part for part in ("Context", "Decision", "Measurement", "Consequences") if f"**{part}.**" not in text
+        ] == []
+
+
+# -- limits are still limits -------------------------------------------------------------------------------------------
+
+
+def limits_page() -> str:
+    return (DOCS / "limits.md").read_text()
+
+
+def test_kinds_that_are_said_not_to_exist_do_not_exist() -> None:
+    found = re.search(r"\*\*Kinds that do not exist\*\*: (.*?), and all", limits_page())
+    assert found is not None
+    assert set(found[1].split(", ")) & {resource.kind for resource in (*BUILT_IN, *REVIEWS)} == set()
+
+
+def test_all_built_in_versions_are_stable_as_the_limits_say() -> None:
+    assert "all of alpha and beta" in limits_page()
+    assert {resource.version for resource in BUILT_IN} == {"v1"}
+
+
+def test_protobuf_bodies_are_refused_as_the_limits_say() -> None:
+    assert "**No protobuf" in limits_page()
+    with pytest.raises(errors.UnsupportedMediaType):
+        body.decode(b"k8s\x00", "application/vnd.kubernetes.protobuf")
+
+
+def test_cel_and_conversion_webhooks_are_refused_by_name_as_the_limits_say() -> None:
+    assert "**No CEL.**" in limits_page()
+    assert "**No conversion webhooks.**" in limits_page()
+    rule = {"rule": "self.size > 0"}
+    schema = {"type": "object", "properties": {"spec": {"type": "object", "x-kubernetes-validations": [rule]}}}
+    definition = {
+        "metadata": {"name": "gadgets.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": {"plural": "gadgets", "kind": "Gadget"},
+            "conversion": {"strategy": "Webhook"},
+            "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}],
+        },
+    }
+    strategy = CustomResourceDefinition()
+    strategy.default(definition)
+    strategy.prepare_for_create(definition)
+    refused = {problem.path.rpartition(".")[2]: str(problem) for problem in strategy.validate(definition)}
+    assert set(refused) == {"x-kubernetes-validations", "strategy"}
+    assert "CEL" in refused["x-kubernetes-validations"]
+    assert "webhooks are not supported" in refused["strategy"]
+
+
+def test_paths_that_need_no_token_are_the_ones_named() -> None:
+    for page in (DOCS / "limits.md", DOCS / "architecture.md", DOCS / "programs" / "apiserver.md"):
+        text = page.read_text()
+        assert [path for path in authentication.PUBLIC_PATHS if f"`{path.rstrip('/')}`" not in text] == []

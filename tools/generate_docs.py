@@ -1,0 +1,458 @@
+"""Writes the parts of README.md and docs/ that repeat what the code says, so that they cannot drift apart.
+
+    python tools/generate_docs.py [--check]
+
+A generated part stands between two comments, `<!-- generated: NAME ... -->` and `<!-- end generated -->`; the names
+are the keys of SECTIONS below. With --check nothing is written, and the exit code is 1 when a part is out of date.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import configparser
+import importlib
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import click
+
+from localpv import errors
+from localpv.api.resources import BUILT_IN, Resource
+from localpv.cli import main as cli
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE = ROOT / "src" / "localpv"
+PART = re.compile(r"(<!-- generated: (?P<name>[^>]+?) -->\n).*?(<!-- end generated -->)", re.DOTALL)
+
+
+class CannotGenerate(Exception):
+    """The code has something that the tables below do not know yet; the message says where to add it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What an option's help is too short for."""
+
+    unit: str
+    reason: str
+
+
+SETTINGS = {
+    "--data": Setting(
+        "path",
+        "The system's place for state when root runs it, the user's own place otherwise: no option is needed to try it."
+        " It should be on a local file system, since every write waits for that disk.",
+    ),
+    "--listen": Setting(
+        "HOST:PORT",
+        "Loopback, so that nothing on the network can reach a server that has just been installed."
+        " 7443 leaves 6443 to a Kubernetes on the same machine.",
+    ),
+    "--node": Setting(
+        "name",
+        "Volumes name their node by the label `kubernetes.io/hostname`. Set it when the host name changes or is no good"
+        " name for an object; it is written in lower case.",
+    ),
+    "--feature-gates": Setting(
+        "NAME=true\\|false, with commas between",
+        "Lets an administrator refuse `local` volumes as a whole; see the gates below.",
+    ),
+    "--log-level": Setting(
+        "level",
+        "`info` has a line for each thing that an administrator may look for later. On a terminal `localpv up` shows"
+        " only warnings, because log lines would tear its live view.",
+    ),
+    "--config": Setting(
+        "path of a folder",
+        "A machine comes up with the classes and volumes it should have, without a hand. Objects are applied with force"
+        " at each start: the files win over changes made in between.",
+    ),
+    "--demo": Setting("flag", "Something to look at for people who try localpv; off, so that nobody gets it unasked."),
+}
+"""By option. An option that is missing here stops the generation, so none goes undocumented."""
+
+GATE_REASON = {
+    "PersistentLocalVolumes": "It is the gate under which local volumes came to Kubernetes, where it is long gone.",
+}
+
+
+ERROR_MEANING = {
+    "NotFound": "There is no such object, or no such address.",
+    "NotAcceptable": "The client takes no form of the answer that the server has.",
+    "AlreadyExists": "There is an object of that name already.",
+    "TooLarge": "The body of the request is too large.",
+    "UnsupportedMediaType": "The server does not read the form in which the body was sent.",
+    "InternalError": "The server met an error of its own; its log has more.",
+}
+"""For errors whose name is all that the code says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A fixed number of the code: where it is, how it is shown, and what happens when it is reached."""
+
+    place: str
+    unit: str
+    effect: str
+
+    @property
+    def module(self) -> str:
+        return self.place.rpartition(".")[0]
+
+    @property
+    def name(self) -> str:
+        return self.place.rpartition(".")[2]
+
+    @property
+    def value(self) -> Any:
+        return getattr(importlib.import_module(f"localpv.{self.module}"), self.name)
+
+    @property
+    def shown(self) -> str:
+        return shown(self.value, self.unit)
+
+
+_SERVER = "apiserver"
+LIMITS = (
+    Limit("store.store.MAX_PENDING", "writes", "further writes get 429 with Retry-After 1; none is queued"),
+    Limit("store.store.COMPACT_EVERY", "s", "a watch or list from before the last but one compaction gets 410"),
+    Limit("store.table.HISTORY_EVENTS", "changes", "the oldest go; a watcher that still needed them gets 410"),
+    Limit("store.table.HISTORY_BYTES", "bytes", "the oldest changes go, as above"),
+    Limit(f"{_SERVER}.verbs.watch.BATCH", "events", "the watcher lets others have their turn, then goes on"),
+    Limit(f"{_SERVER}.verbs.watch.BOOKMARK_EVERY", "s", "a BOOKMARK is sent to watchers that asked for bookmarks"),
+    Limit(f"{_SERVER}.verbs.watch.DEFAULT_TIMEOUT", "s", "the watch ends; clients go on from where they were"),
+    Limit(f"{_SERVER}.verbs.list.CHUNK", "bytes", "the piece is sent, others have their turn, the next piece follows"),
+    Limit(f"{_SERVER}.verbs.list.BREATH", "objects", "others have their turn, then the list goes on"),
+    Limit(f"{_SERVER}.body.MAX_BYTES", "bytes", "413 RequestEntityTooLarge"),
+    Limit(f"{_SERVER}.handler.MAX_WARNINGS", "warnings", "further warnings of the same answer are left out"),
+    Limit(f"{_SERVER}.revisions.PATIENCE", "s", "504 Timeout: the server has not got that far"),
+    Limit(f"{_SERVER}.writing.GENERATED_NAME_TRIES", "tries", "409 AlreadyExists for an object with generateName"),
+    Limit(f"{_SERVER}.server.DRAIN_SECONDS", "s", "requests that are still under way at a stop are cut off"),
+    Limit(f"{_SERVER}.upkeep.events.LIFE", "s", "the Event object is deleted"),
+    Limit(f"{_SERVER}.upkeep.events.LOOK_EVERY", "s", "old Events are looked for again"),
+    Limit(f"{_SERVER}.upkeep.worker.FIRST_RETRY", "s", "upkeep that failed is tried again; the wait doubles"),
+    Limit(f"{_SERVER}.upkeep.worker.LONGEST_RETRY", "s", "the wait between two tries grows no further"),
+    Limit(f"{_SERVER}.auth.tokens.LEEWAY", "s", "a token is refused when its time is over by more than this"),
+    Limit(f"{_SERVER}.auth.tokens._CACHE_SIZE", "tokens", "the one that was used longest ago is checked in full again"),
+    Limit(f"{_SERVER}.auth.tokens._CACHE_SECONDS", "s", "a token that was found good is checked in full again"),
+    Limit(f"{_SERVER}.auth.rbac._MAX_PERMISSIONS", "entries", "what is known of users is forgotten and found out anew"),
+    Limit(f"{_SERVER}.auth.rbac._MAX_DECISIONS", "entries", "decisions for one user are forgotten and made anew"),
+    Limit(f"{_SERVER}.auth.token_request.DEFAULT_SECONDS", "s", "a token whose request names no time expires"),
+    Limit(f"{_SERVER}.auth.token_request.MIN_SECONDS", "s", "422 Invalid for a token that is to live shorter"),
+    Limit(f"{_SERVER}.certificates.SERVER_LIFETIME", "days", "the server's certificate ends"),
+    Limit(f"{_SERVER}.certificates.RENEW_BEFORE", "days", "a start with less time left makes a new certificate"),
+    Limit(f"{_SERVER}.kinds.service_addresses.NETWORK", "", "Services get their address from here; nothing routes it"),
+    Limit("programs.manifests.PATIENCE", "s", "a start with --config gives up on a kind that nobody serves"),
+    Limit("programs.live.REFRESH", "s", "the live view of `localpv up` is drawn again"),
+)  # fmt: skip
+"""What is bounded, and what happens then. Prose quotes them as `NAME` (value); a test compares that with the code."""
+
+
+def shown(value: Any, unit: str) -> str:
+    """A value as people write it."""
+    match value:
+        case timedelta():
+            return f"{value.days:,} days"
+        case tuple():
+            return f"{value[0]:,.4g} to {value[1]:,.4g} {unit}"
+        case int() if unit == "bytes":
+            for size, name in ((20, "MiB"), (10, "KiB")):
+                if value >= 1 << size and value % (1 << size) == 0:
+                    return f"{value >> size:,} {name}"
+            return f"{value:,} bytes"
+        case int():
+            return f"{value:,} {unit}"
+        case float():
+            return f"{value:,g} {unit}"
+    return f"{value} {unit}".strip()
+
+
+# -- what the code says ------------------------------------------------------------------------------------------------
+
+
+@cache
+def notes(path: Path) -> dict[str, str]:
+    """The sentences that stand below names: `NAME`, or `Class.field`."""
+    found: dict[str, str] = {}
+
+    def collect(body: list[ast.stmt], prefix: str) -> None:
+        for index, statement in enumerate(body):
+            if isinstance(statement, ast.ClassDef):
+                collect(statement.body, f"{statement.name}.")
+                continue
+            match statement:
+                case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+                    following = body[index + 1] if index + 1 < len(body) else None
+                    match following:
+                        case ast.Expr(value=ast.Constant(value=str(text))):
+                            found[prefix + name] = " ".join(text.split())
+
+    collect(ast.parse(path.read_text()).body, "")
+    return found
+
+
+def module_path(module: str) -> Path:
+    return SOURCE / (module.replace(".", "/") + ".py")
+
+
+def commands() -> dict[str, click.Command]:
+    return dict(sorted(cli.cli.commands.items()))
+
+
+def options(command: click.Command) -> list[click.Option]:
+    return [option for option in command.params if isinstance(option, click.Option)]
+
+
+def flag(option: click.Option) -> str:
+    """The long spelling of an option."""
+    return max(option.opts, key=len)
+
+
+def default_and_help(option: click.Option) -> tuple[str, str]:
+    """The default, which stands in the help where it is worked out at start, and the help without it."""
+    text = " ".join((option.help or "").split())
+    found = re.search(r"\s*\[default: (.*?)\]\s*", text)
+    if found is not None:
+        return found[1], (text[: found.start()] + text[found.end() :]).strip()
+    if option.is_flag:
+        return "off", text
+    if option.default in (None, ""):
+        return "none", text
+    return f"`{option.default}`", text
+
+
+@cache
+def drawn_notes() -> dict[str, str]:
+    """What the tree in the docstring of localpv.errors says of each error."""
+    lines = (errors.__doc__ or "").splitlines()
+    found = (re.match(r"[│├└─ ]*([A-Z]\w+)(?:\s{2,}(.*))?$", line) for line in lines)
+    return {match[1]: (match[2] or "").strip() for match in found if match is not None}
+
+
+def error_classes() -> list[type[errors.LocalpvError]]:
+    """All of them, each right behind the one it derives from."""
+
+    def below(parent: type[errors.LocalpvError]) -> Iterator[type[errors.LocalpvError]]:
+        yield parent
+        for child in parent.__subclasses__():
+            if child.__module__ == errors.__name__:
+                yield from below(child)
+
+    return list(below(errors.LocalpvError))
+
+
+# -- the parts ---------------------------------------------------------------------------------------------------------
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    lines = [list(head), *(list(row) for row in rows)]
+    lines.insert(1, ["---"] * len(lines[0]))
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def usage(name: str) -> str:
+    command = commands()[name]
+    lines = [f"localpv {name} [OPTIONS]"]
+    return f"{(command.help or '').strip()}\n\n```\n" + "\n".join(lines) + "\n```"
+
+
+def options_of(name: str) -> str:
+    def row(option: click.Option) -> list[str]:
+        default, text = default_and_help(option)
+        metavar = "" if option.is_flag else f" {_metavar(option)}"
+        return [f"`{flag(option)}{metavar}`", default, text.replace("|", "\\|")]
+
+    return table(("option", "default", "meaning"), (row(option) for option in options(commands()[name])))
+
+
+def _metavar(option: click.Option) -> str:
+    if isinstance(option.type, click.Choice):
+        return "\\|".join(str(choice) for choice in option.type.choices)
+    return {"path": "PATH"}.get(option.type.name, "TEXT")
+
+
+def settings() -> str:
+    programs: dict[str, list[str]] = {}
+    first: dict[str, click.Option] = {}
+    for name, command in commands().items():
+        for option in options(command):
+            programs.setdefault(flag(option), []).append(name)
+            first.setdefault(flag(option), option)
+    unknown = [name for name in first if name not in SETTINGS]
+    if unknown:
+        raise CannotGenerate(f"tools/generate_docs.py: SETTINGS has no unit and reason for {', '.join(unknown)}")
+    rows = []
+    for name, option in first.items():
+        default, text = default_and_help(option)
+        setting = SETTINGS[name]
+        where = ", ".join(f"`{program}`" for program in programs[name])
+        rows.append([f"`{name}`", where, default, setting.unit, f"{text.replace('|', chr(92) + '|')} {setting.reason}"])
+    return table(("option", "of", "default", "unit", "meaning and reason"), rows)
+
+
+def gates() -> str:
+    from localpv.apiserver.kinds.base import Gates
+
+    said, defaults = notes(module_path("apiserver.kinds.base")), Gates()
+    rows = [
+        [
+            f"`{name}`",
+            "true" if getattr(defaults, field) else "false",
+            f"{said[f'Gates.{field}'].partition(': ')[2].capitalize()} {GATE_REASON[name]}",
+        ]
+        for name, field in cli.GATES.items()
+    ]
+    return table(("gate", "default", "meaning and reason"), rows)
+
+
+def limits() -> str:
+    def row(limit: Limit) -> list[str]:
+        why = notes(module_path(limit.module)).get(limit.name, "")
+        return [f"`{limit.module}.{limit.name}`", limit.shown, limit.effect, why.replace("|", "\\|")]
+
+    return table(("constant", "value", "what happens then", "the code says"), (row(limit) for limit in LIMITS))
+
+
+def error_tree() -> str:
+    said = drawn_notes()
+    lines: list[str] = []
+
+    def draw(cls: type[errors.LocalpvError], lead: str, branch: str) -> None:
+        lines.append(f"{lead + branch + cls.__name__:32}{said[cls.__name__]}".rstrip())
+        below = [child for child in cls.__subclasses__() if child.__module__ == errors.__name__]
+        inside = lead + {"": "", "├── ": "│   ", "└── ": "    "}[branch]
+        for child in below:
+            draw(child, inside, "└── " if child is below[-1] else "├── ")
+
+    draw(errors.LocalpvError, "", "")
+    return "```\n" + "\n".join(lines) + "\n```"
+
+
+def error_table() -> str:
+    def row(cls: type[errors.LocalpvError]) -> list[str]:
+        answer = f"{cls.code} {cls.reason}" if issubclass(cls, errors.ApiError) else ""
+        own = cls.__dict__.get("__doc__") or ""
+        drawn = re.sub(r"^\d+\s*", "", drawn_notes()[cls.__name__])
+        said = (
+            " ".join(own.split()) or f"{drawn[:1].upper()}{drawn[1:]}." if own or drawn else ERROR_MEANING[cls.__name__]
+        )
+        return [f"`{cls.__name__}`", answer, said]
+
+    return table(("error", "HTTP status and reason", "meaning"), (row(cls) for cls in error_classes()))
+
+
+def kinds() -> str:
+    groups: dict[str, list[Resource]] = {}
+    for resource in BUILT_IN:
+        groups.setdefault(resource.api_version, []).append(resource)
+    return table(
+        ("group and version", "kinds"),
+        ([f"`{group}`", ", ".join(resource.kind for resource in found)] for group, found in groups.items()),
+    )
+
+
+def subresources() -> str:
+    rows = ([resource.kind, ", ".join(resource.subresources)] for resource in BUILT_IN if resource.subresources)
+    return table(("kind", "subresources"), rows)
+
+
+def packages() -> str:
+    rows = []
+    for path in sorted(SOURCE.glob("*/__init__.py")):
+        text = ast.get_docstring(ast.parse(path.read_text())) or ""
+        rows.append([f"`{path.parent.name}/`", " ".join(text.partition("\n\n")[0].split())])
+    text = (errors.__doc__ or "").partition("\n")[0]
+    return table(("package", "what belongs inside"), [*rows, ["`errors.py`", f"{text} The tree is in [errors.md]"
+                                                              "(errors.md)."]])  # fmt: skip
+
+
+def layers() -> str:
+    contracts = configparser.ConfigParser()
+    contracts.read(ROOT / ".importlinter")
+    lines = []
+    for name in contracts.sections():
+        contract = contracts[name]
+        if "name" not in contract:
+            continue
+        modules = [
+            line.strip().replace("localpv.", "") for line in contract.get("layers", "").splitlines() if line.strip()
+        ]
+        apart = [
+            line.strip().replace("localpv.", "") for line in contract.get("modules", "").splitlines() if line.strip()
+        ]
+        rule = " -> ".join(modules) if modules else f"{' and '.join(apart)} import nothing of each other"
+        lines.append(f"- {contract['name']}: `{rule}`" if modules else f"- {contract['name']}: {rule}.")
+    return "\n".join(lines)
+
+
+def make_targets() -> str:
+    found = re.findall(r"^([a-z][a-z-]*):.*?## (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    return table(("command", "what it does"), ([f"`make {target}`", text] for target, text in found))
+
+
+SECTIONS: dict[str, Callable[..., str]] = {
+    "usage": usage,
+    "options": options_of,
+    "settings": settings,
+    "gates": gates,
+    "limits": limits,
+    "error tree": error_tree,
+    "error table": error_table,
+    "kinds": kinds,
+    "subresources": subresources,
+    "packages": packages,
+    "layers": layers,
+    "make targets": make_targets,
+}
+"""`usage NAME` and `options NAME` take the name of a command."""
+
+
+def section(name: str) -> str:
+    """What stands between the comments of this name."""
+    if name in SECTIONS:
+        return SECTIONS[name]()
+    word, _, argument = name.partition(" ")
+    if word in ("usage", "options") and argument in commands():
+        return SECTIONS[word](argument)
+    raise CannotGenerate(f'nothing is known that could be generated as "{name}"')
+
+
+def pages() -> list[Path]:
+    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def generated(text: str) -> str:
+    """A page with its generated parts brought up to date."""
+    return PART.sub(lambda part: f"{part[1]}{section(part['name'])}\n{part[3]}", text)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="only tell what is out of date")
+    check = parser.parse_args().check
+    stale = []
+    for path in pages():
+        text = path.read_text()
+        try:
+            wanted = generated(text)
+        except CannotGenerate as error:
+            print(f"{path.relative_to(ROOT)}: {error}", file=sys.stderr)
+            return 1
+        if wanted != text:
+            stale.append(path.relative_to(ROOT))
+            if not check:
+                path.write_text(wanted)
+    for path in stale:
+        print(f"{path}: {'out of date, run make generate' if check else 'written'}")
+    return 1 if check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
