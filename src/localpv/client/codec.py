@@ -10,6 +10,7 @@ from localpv import errors
 from localpv.api import kinds
 from localpv.api.objects import Object
 from localpv.api.resources import Resource
+from localpv.client.sharing import Sharing
 
 T = TypeVar("T")
 K = TypeVar("K", bound=kinds.Kind)
@@ -56,20 +57,25 @@ class TypedCodec(Generic[K]):
         self.resource = kind.resource
         self._one = msgspec.json.Decoder(kind)
         self._page: msgspec.json.Decoder[Page[K]] = msgspec.json.Decoder(Page[kind])  # type: ignore[valid-type]
+        self._sharing = Sharing(kind)
         head = {"apiVersion": kind.resource.api_version, "kind": kind.resource.kind}
         self._head = msgspec.json.encode(head)[:-1] + b","
 
     def read(self, body: bytes | msgspec.Raw) -> K:
         try:
-            return self._one.decode(body)
+            obj = self._one.decode(body)
         except msgspec.MsgspecError as error:
             raise _unreadable(self.resource, error) from error
+        self._sharing.share((obj,))
+        return obj
 
     def read_page(self, body: bytes) -> Page[K]:
         try:
-            return self._page.decode(body)
+            page = self._page.decode(body)
         except msgspec.MsgspecError as error:
             raise _unreadable(self.resource, error) from error
+        self._sharing.share(page.items)
+        return page
 
     def write(self, obj: K) -> bytes:
         # metadata is always written, so something follows the comma.
@@ -77,10 +83,6 @@ class TypedCodec(Generic[K]):
 
     def meta(self, obj: K) -> kinds.ObjectMeta:
         return obj.metadata
-
-
-class _UntypedMeta(msgspec.Struct, gc=False):
-    metadata: kinds.ObjectMeta
 
 
 class UntypedCodec:

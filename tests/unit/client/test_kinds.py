@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
+from msgspec import structs
 
 from localpv import errors
 from localpv.api import kinds
+from localpv.client import sharing
 from localpv.client.codec import TypedCodec, UntypedCodec
 
 VOLUME = {
@@ -81,6 +84,41 @@ def test_maps_that_objects_do_not_have_cannot_be_changed_for_all_of_them() -> No
     labels = kinds.ObjectMeta().labels
     with pytest.raises(TypeError):
         labels["a"] = "b"  # type: ignore[index]
+
+
+def test_equal_values_of_many_objects_are_kept_once() -> None:
+    codec = TypedCodec(kinds.PersistentVolume)
+    one, two = (codec.read(json.dumps(VOLUME).encode()) for _ in range(2))
+    assert one == two
+    assert one.spec.node_affinity is two.spec.node_affinity
+    assert one.metadata.labels is two.metadata.labels
+    assert one.spec.local is not two.spec.local
+    other = json.loads(json.dumps(VOLUME))
+    other["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"][0]["matchExpressions"][0]["values"] = ["n2"]
+    three = codec.read(json.dumps(other).encode())
+    assert three.spec.node_affinity != one.spec.node_affinity
+    assert three.metadata.labels is one.metadata.labels
+
+
+def test_shared_values_do_not_pile_up_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sharing, "MOST_VALUES", 10)
+    codec = TypedCodec(kinds.Node)
+    for number in range(100):
+        node = codec.read(json.dumps({"metadata": {"name": "n", "labels": {"number": str(number)}}}).encode())
+        assert node.metadata.labels == {"number": str(number)}
+    assert len(codec._sharing._values) <= 11
+
+
+@pytest.mark.parametrize(
+    "kind", [kind for kind in vars(kinds).values() if isinstance(kind, type) and "resource" in vars(kind)]
+)
+def test_fields_that_a_kind_shares_exist(kind: type[kinds.Kind]) -> None:
+    for path in kind.shared:
+        place: Any = kind
+        for name in path.split("."):
+            types = {field.name: field.type for field in structs.fields(place)}
+            assert name in types, path
+            place = types[name]
 
 
 def test_answer_that_is_no_such_object_is_an_error_of_the_server() -> None:

@@ -61,6 +61,9 @@ class Kind(Part, frozen=True, kw_only=True):
 
     resource: ClassVar[Resource]
 
+    shared: ClassVar[tuple[str, ...]] = ("metadata.namespace", "metadata.labels", "metadata.finalizers")
+    """Fields in which many objects have the same value; readers keep such a value once."""
+
     metadata: ObjectMeta
 
     @property

@@ -81,6 +81,14 @@ class PodStatus(Part, frozen=True, kw_only=True):
 
 class Pod(Kind, frozen=True, kw_only=True):
     resource: ClassVar[Resource] = resource_of("Pod")
+    shared: ClassVar[tuple[str, ...]] = (
+        *Kind.shared,
+        "spec.node_name",
+        "spec.scheduler_name",
+        "spec.service_account_name",
+        "spec.restart_policy",
+        "status.phase",
+    )
 
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()

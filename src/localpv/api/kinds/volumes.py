@@ -75,6 +75,18 @@ class PersistentVolumeStatus(Part, frozen=True, kw_only=True):
 
 class PersistentVolume(Kind, frozen=True, kw_only=True):
     resource: ClassVar[Resource] = resource_of("PersistentVolume")
+    shared: ClassVar[tuple[str, ...]] = (
+        *Kind.shared,
+        "metadata.annotations",
+        "spec.capacity",
+        "spec.access_modes",
+        "spec.persistent_volume_reclaim_policy",
+        "spec.storage_class_name",
+        "spec.mount_options",
+        "spec.volume_mode",
+        "spec.node_affinity",
+        "status.phase",
+    )
 
     spec: PersistentVolumeSpec = PersistentVolumeSpec()
     status: PersistentVolumeStatus = PersistentVolumeStatus()
@@ -136,6 +148,16 @@ class PersistentVolumeClaimStatus(Part, frozen=True, kw_only=True):
 
 class PersistentVolumeClaim(Kind, frozen=True, kw_only=True):
     resource: ClassVar[Resource] = resource_of("PersistentVolumeClaim")
+    shared: ClassVar[tuple[str, ...]] = (
+        *Kind.shared,
+        "spec.access_modes",
+        "spec.resources.requests",
+        "spec.storage_class_name",
+        "spec.volume_mode",
+        "status.phase",
+        "status.access_modes",
+        "status.capacity",
+    )
 
     spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()
     status: PersistentVolumeClaimStatus = PersistentVolumeClaimStatus()
