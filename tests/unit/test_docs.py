@@ -249,8 +249,10 @@ def test_all_built_in_versions_are_stable_as_the_limits_say() -> None:
     assert {resource.version for resource in BUILT_IN} == {"v1"}
 
 
-def test_protobuf_bodies_are_refused_as_the_limits_say() -> None:
+def test_protobuf_bodies_are_refused_as_readme_and_limits_say() -> None:
+    # When this stops being true, both pages have a sentence to lose.
     assert "**No protobuf" in limits_page()
+    assert "**Protobuf.**" in (ROOT / "README.md").read_text().partition(NOT_YET)[2]
     with pytest.raises(errors.UnsupportedMediaType):
         body.decode(b"k8s\x00", "application/vnd.kubernetes.protobuf")
 
@@ -273,7 +275,7 @@ def test_cel_and_conversion_webhooks_are_refused_by_name_as_the_limits_say() -> 
     strategy = CustomResourceDefinition()
     strategy.default(definition)
     strategy.prepare_for_create(definition)
-    refused = {problem.path.rpartition(".")[2]: str(problem) for problem in strategy.validate(definition)}
+    refused = {problem.field.rpartition(".")[2]: str(problem) for problem in strategy.validate(definition)}
     assert set(refused) == {"x-kubernetes-validations", "strategy"}
     assert "CEL" in refused["x-kubernetes-validations"]
     assert "webhooks are not supported" in refused["strategy"]
