@@ -5,7 +5,7 @@ set -euo pipefail
 venv=${1:-.venv}
 
 # Package -> a program that tells whether it is there.
-declare -A packages=([python3-venv]=python3 [util-linux]=losetup [e2fsprogs]=mkfs.ext4 [xfsprogs]=mkfs.xfs [etcd-server]=etcd)
+declare -A packages=([python3-venv]=python3 [util-linux]=mount)
 
 missing=()
 for package in "${!packages[@]}"; do

@@ -149,6 +149,7 @@ class Writer:
         self._refuse_if_wrong(kind, obj, problems)
         call.warnings.extend(strategy.warnings(obj))
         self._admission.validate(call, obj, old)
+        track.keep_times(obj, old)
         if obj == old:
             return Reply(row.value if kind.from_stored is None else encode(old), obj=old)
         if _ready_to_go(obj):
@@ -311,6 +312,7 @@ class Writer:
             subresource=call.subresource,
             time=now(),
             api_version=call.kind.resource.api_version,
+            status_subresource="status" in call.kind.resource.subresources,
         )
 
     def _wrong_metadata(self, kind: Kind, metadata: Object, check_name: Callable[[str], list[str]]) -> FieldErrors:

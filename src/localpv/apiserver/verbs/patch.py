@@ -100,6 +100,8 @@ async def _apply(call: Call, raw: bytes, *, writer: Writer) -> Reply:
             time=now(),
             api_version=call.kind.resource.api_version,
             subresource=call.subresource,
+            kind=call.kind.resource.kind,
+            status_subresource="status" in call.kind.resource.subresources,
         )
 
     async def create_it() -> Reply:
