@@ -185,6 +185,52 @@ async def test_volume_with_every_typed_field_is_accepted(client: Client) -> None
                 await volumes.patch(name, {"metadata": {"finalizers": None}})
 
 
+async def test_typed_claim_and_event_are_accepted(client: Client, space: Space) -> None:
+    claims, events = client.objects(kinds.PersistentVolumeClaim), client.objects(kinds.Event)
+    claim = await claims.create(
+        kinds.PersistentVolumeClaim(
+            metadata=kinds.ObjectMeta(name="one", namespace=space.name),
+            spec=kinds.PersistentVolumeClaimSpec(
+                access_modes=("ReadWriteOnce",),
+                resources=kinds.ResourceRequirements(requests={"storage": "1Gi"}),
+                selector=kinds.LabelSelector(match_labels={"a": "b"}),
+                storage_class_name="",
+            ),
+        )
+    )
+    assert (claim.spec.storage_class_name, claim.spec.volume_mode) == ("", "Filesystem")
+    about = kinds.ObjectReference(
+        kind="PersistentVolumeClaim", namespace=space.name, name="one", uid=claim.metadata.uid, api_version="v1"
+    )
+    metadata = kinds.ObjectMeta(generate_name="one.", namespace=space.name)
+    event = await events.create(
+        kinds.Event(metadata=metadata, involved_object=about, reason="Tested", message="m", type="Normal", count=1)
+    )
+    assert event.metadata.name.startswith("one.")
+    own = Selection(namespace=space.name, fields=f"involvedObject.uid={claim.metadata.uid},reason=Tested")
+    assert [each.metadata.name for each in (await events.list(own)).items] == [event.metadata.name]
+
+
+async def test_typed_class_is_accepted_and_keeps_its_defaults(client: Client) -> None:
+    classes = client.objects(kinds.StorageClass)
+    name = builders.unique("client")
+    metadata = kinds.ObjectMeta(name=name)
+    topology = kinds.TopologySelectorTerm(
+        match_label_expressions=(kinds.TopologyRequirement(key="kubernetes.io/hostname", values=("node-1",)),)
+    )
+    made = await classes.create(
+        kinds.StorageClass(
+            metadata=metadata,
+            provisioner="kubernetes.io/no-provisioner",
+            volume_binding_mode="WaitForFirstConsumer",
+            allowed_topologies=(topology,),
+        )
+    )
+    assert await classes.delete(name) is None
+    assert (made.reclaim_policy, made.volume_binding_mode) == ("Delete", "WaitForFirstConsumer")
+    assert made.allowed_topologies == (topology,)
+
+
 async def test_patch_with_an_old_version_is_a_conflict_and_keeps_unknown_fields(client: Client, space: Space) -> None:
     pods, whole = client.objects(kinds.Pod), client.untyped(POD)
     await whole.create(builders.pod("one", namespace=space.name))

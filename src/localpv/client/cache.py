@@ -106,7 +106,7 @@ class Cache(Generic[T]):
                 if not heard and self._lasted(began, WATCH_SECONDS * 0.9):
                     # Not even a bookmark: the server may wait for a version that a restored backup has taken back.
                     self._version = ""
-                if heard or self._lasted(began):
+                if self._version != known or self._lasted(began):
                     continue
                 trouble: errors.LocalpvError = errors.ConnectionLost("the server ended a watch that had just begun")
             except (errors.Gone, errors.GatewayTimeout) as error:

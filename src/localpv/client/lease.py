@@ -184,19 +184,21 @@ class Election:
     async def _release(self) -> None:
         """Let the next one begin at once."""
         self._leading = False
-        if self._seen is None:
-            return
-        patch = {
-            "metadata": {"resourceVersion": self._seen.metadata.resource_version},
-            "spec": {
-                "holderIdentity": None,
-                "leaseDurationSeconds": 1,
-                "renewTime": kinds.write_time(self._clock.now()),
-            },
-        }
         # When this fails the others see the lease run out: later, but as safe.
         with suppress(errors.LocalpvError, TimeoutError):
             async with deadline(self.RELEASE_SECONDS, clock=self._clock):
+                # Read again: a renewal that was cancelled on its way may have reached the server.
+                lease = await self._leases.get(self._name, self._namespace)
+                if lease.spec.holder_identity != self._identity:
+                    return
+                patch = {
+                    "metadata": {"resourceVersion": lease.metadata.resource_version},
+                    "spec": {
+                        "holderIdentity": None,
+                        "leaseDurationSeconds": 1,
+                        "renewTime": kinds.write_time(self._clock.now()),
+                    },
+                }
                 await self._leases.patch(self._name, patch, self._namespace)
                 log.info("released lease=%s/%s", self._namespace, self._name)
 

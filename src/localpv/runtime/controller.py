@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 
 from localpv import errors
 from localpv.runtime.clock import Clock, deadline
-from localpv.runtime.queue import WorkQueue
+from localpv.runtime.queue import Closed, WorkQueue
 
 K = TypeVar("K", bound=Hashable)
 
@@ -60,14 +60,17 @@ class Controller(Generic[K]):
         """How long one step may take; a hung disk must not hold a worker for ever."""
 
     async def run(self) -> None:
-        """Work until cancelled; a step that is under way is cancelled with it."""
+        """Work until cancelled, which cancels steps under way, or until the queue is closed, which lets them finish."""
         async with asyncio.TaskGroup() as group:
             for number in range(self._workers):
                 group.create_task(self._work(), name=f"{self.name} {number}")
 
     async def _work(self) -> None:
         while True:
-            key = await self._queue.take()
+            try:
+                key = await self._queue.take()
+            except Closed:
+                return
             try:
                 await self._step(key)
             finally:

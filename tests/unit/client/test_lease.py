@@ -122,6 +122,16 @@ async def test_stopped_leader_hands_the_lease_over_at_once(api: FakeApi, clock: 
         assert api.objects[LEASE]["spec"]["leaseTransitions"] == 1
 
 
+async def test_leader_that_is_stopped_while_it_renews_still_hands_over(api: FakeApi, clock: FakeClock) -> None:
+    one = Candidate(api, clock, "one")
+    async with one.running():
+        await clock.advance(1)
+        renewed = api.objects[LEASE]
+        # The server has taken a renewal whose answer never arrived.
+        api.put(LEASE, renewed | {"spec": renewed["spec"] | {"renewTime": "2030-01-01T00:00:01.000000Z"}})
+    assert holder(api) is None
+
+
 async def test_leader_without_a_network_stops_before_the_next_one_begins(api: FakeApi, clock: FakeClock) -> None:
     one, two = Candidate(api, clock, "one"), Candidate(api, clock, "two")
     async with one.running() as leading:

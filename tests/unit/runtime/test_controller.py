@@ -168,3 +168,21 @@ async def test_cancelled_controller_cancels_its_step(world: World) -> None:
     async with world.controlled(reconcile):
         await world.clock.advance(0)
     assert ended == ["a"]
+
+
+async def test_closed_queue_lets_a_step_finish(world: World) -> None:
+    ended: list[str] = []
+
+    async def reconcile(key: str) -> Outcome:
+        await world.clock.sleep(5)
+        ended.append(key)
+        return Done()
+
+    world.queue.add("a")
+    world.queue.add("b")
+    async with world.controlled(reconcile) as running:
+        await world.clock.advance(1)
+        world.queue.close()
+        await world.clock.advance(5)
+        assert running.done() and running.exception() is None
+    assert ended == ["a"]
