@@ -13,7 +13,7 @@ from tools import generate_docs
 
 from localpv import errors
 from localpv.api.resources import BUILT_IN, REVIEWS
-from localpv.apiserver import body
+from localpv.apiserver import body, negotiation
 from localpv.apiserver.auth import authentication
 from localpv.apiserver.kinds.customresourcedefinition import CustomResourceDefinition
 
@@ -256,15 +256,14 @@ def test_all_built_in_versions_are_stable_as_the_limits_say() -> None:
     assert {resource.version for resource in BUILT_IN} == {"v1"}
 
 
-def test_readme_and_limits_say_whether_protobuf_bodies_are_refused() -> None:
-    try:
-        body.decode(b"k8s\x00", "application/vnd.kubernetes.protobuf")
-    except errors.UnsupportedMediaType:
-        refused = True
-    except errors.BadRequest:
-        refused = False
-    assert ("**No protobuf" in limits_page()) == refused
-    assert ("**Protobuf.**" in (ROOT / "README.md").read_text().partition(NOT_YET)[2]) == refused
+def test_answers_are_json_or_yaml_and_bodies_may_be_protobuf_as_the_limits_say() -> None:
+    assert "**Answers are JSON or YAML.** Bodies of requests may be protobuf" in limits_page()
+    with pytest.raises(errors.NotAcceptable):
+        negotiation.form("application/vnd.kubernetes.protobuf")
+    with pytest.raises(errors.BadRequest):  # understood as protobuf, and found to be none
+        body.decode(b"nonsense", "application/vnd.kubernetes.protobuf")
+    with pytest.raises(errors.UnsupportedMediaType):
+        body.decode(b"\xa0", "application/cbor")
 
 
 def test_cel_and_conversion_webhooks_are_refused_by_name_as_the_limits_say() -> None:
