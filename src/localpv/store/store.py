@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
@@ -40,7 +39,10 @@ class Store:
         self.compacted = 0
         """Watches and lists at this revision or older are refused with 410 Gone."""
         self._last_compaction_mark = 0
-        self._queue: deque[Pending] = deque()
+        self._decided: list[Pending] = []
+        """Writes of this turn of the event loop."""
+        self._queue: list[Pending] = []
+        """Writes for the writer thread to take."""
         self._compact_to = 0
         self._wake = threading.Condition()
         self._stopping = False
@@ -78,6 +80,7 @@ class Store:
 
     async def close(self) -> None:
         """Finish the writes that were accepted, then let go of the folder."""
+        self._hand_over()
         with self._wake:
             self._stopping = True
             self._wake.notify()
@@ -140,15 +143,22 @@ class Store:
         assert self._loop is not None, "start() comes before the first write"
         if self._stopping:
             raise Unavailable("the server is stopping")
-        if len(self._queue) >= MAX_PENDING:
+        if len(self._queue) + len(self._decided) >= MAX_PENDING:
             raise TooManyRequests("too many writes are waiting for the disk", details={"retryAfterSeconds": 1})
         self._next_revision += 1
         self._uncommitted[(prefix, event.key)] = (event.revision, state)
         future: asyncio.Future[Row] = self._loop.create_future()
-        with self._wake:
-            self._queue.append((self.table(prefix), event, future))
-            self._wake.notify()
+        if not self._decided:
+            # Writes that are decided in the same turn of the loop go to the writer together.
+            self._loop.call_soon(self._hand_over)
+        self._decided.append((self.table(prefix), event, future))
         return future
+
+    def _hand_over(self) -> None:
+        with self._wake:
+            self._queue.extend(self._decided)
+            self._wake.notify()
+        self._decided.clear()
 
     def compact(self, revision: int) -> None:
         """Forget history up to a revision, soon."""
@@ -175,8 +185,7 @@ class Store:
             with self._wake:
                 while self._failing or not (self._queue or self._stopping or self._compact_to):
                     self._wake.wait()
-                batch = list(self._queue)
-                self._queue.clear()
+                batch, self._queue = self._queue, []
                 compact_to, self._compact_to = self._compact_to, 0
                 if not batch and not compact_to:
                     return
@@ -224,8 +233,9 @@ class Store:
     def _failed(self, batch: list[Pending], failure: LocalpvError) -> None:
         """Nothing of the batch is on disk, so everything that was decided on top of it fails with it."""
         with self._wake:
-            batch = [*batch, *self._queue]
+            batch = [*batch, *self._queue, *self._decided]
             self._queue.clear()
+            self._decided.clear()
             self._uncommitted.clear()
             self._failing = False
             self._wake.notify()
