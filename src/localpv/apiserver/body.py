@@ -15,7 +15,8 @@ from localpv.errors import BadRequest, UnsupportedMediaType
 MAX_BYTES = 3 << 20
 """Largest body that is read; kube-apiserver has the same limit."""
 
-MAX_DEPTH = 500
+PROTOBUF = "application/vnd.kubernetes.protobuf"
+"""What Go programs, kubectl among them, send for kinds that they know the type of."""
 
 _decode_json = msgspec.json.Decoder().decode
 
@@ -25,15 +26,19 @@ def media_type(header: str) -> str:
 
 
 def decode(raw: bytes, content_type: str) -> Any:
-    """JSON, or YAML where the client says so."""
+    """JSON, or YAML or protobuf where the client says so."""
     kind = media_type(content_type) or "application/json"
     if kind in ("application/json", "text/json") or kind.endswith("+json"):
         return decode_json(raw)
     if kind in ("application/yaml", "application/x-yaml", "text/yaml") or kind.endswith("+yaml"):
         return decode_yaml(raw)
+    if kind == PROTOBUF:
+        from localpv.api import protobuf  # its tables are for those who need them
+
+        return protobuf.decode(raw)
     raise UnsupportedMediaType(
         f"the body of the request was in an unknown format - accepted media types include: "
-        f"application/json, application/yaml; not {kind}"
+        f"application/json, application/yaml, {PROTOBUF}; not {kind}"
     )
 
 
