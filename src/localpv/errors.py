@@ -7,6 +7,14 @@ LocalpvError                  has a message for people and, where there is one, 
 │   ├── StoreLocked           another process has the data folder open
 │   ├── StoreDamaged          the database cannot be read; nothing is overwritten
 │   └── StoreFull             there is no room on the disk; the write was refused and nothing is lost
+├── HostError                 the kernel, a disk or a system tool of this machine refused
+│   ├── HostTimeout           a disk, a mount or a tool gave no answer in time: it is left behind, others go on
+│   ├── CommandFailed         a tool ran and exited with a non-zero code
+│   ├── NotSupported          this device or machine cannot do that; the message says what it lacks
+│   ├── DeviceBusy            somebody has it open or mounted: look again later
+│   ├── DeviceChanged         it is not the disk that was recorded: nothing was done
+│   ├── OutsideFolder         a path leads out of the folder that we may touch: nothing was done
+│   └── NotClean              something is left of the old data: do not offer it
 ├── ApiError                  an API server answered, or will answer, with a Status (see api/status.py)
 │   ├── BadRequest            400  the request makes no sense as it is
 │   ├── Unauthorized          401  the server does not know who asks
@@ -29,6 +37,7 @@ LocalpvError                  has a message for people and, where there is one, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 
@@ -63,6 +72,42 @@ class StoreDamaged(StoreError):
 
 class StoreFull(StoreError):
     """There is no room on the disk for one more write."""
+
+
+class HostError(LocalpvError):
+    """The kernel, a disk or a system tool of this machine refused."""
+
+
+class HostTimeout(HostError):
+    """A disk, a mount or a tool gave no answer in time."""
+
+
+class CommandFailed(HostError):
+    """A tool such as mkfs or wipefs ran and exited with a non-zero code, or was killed by a signal (below zero)."""
+
+    def __init__(self, argv: Sequence[str], *, exit_code: int, stderr: str, hint: str = "") -> None:
+        super().__init__(f"{argv[0]} exited with {exit_code}: {stderr.strip()[-500:]}", hint=hint)
+        self.argv, self.exit_code, self.stderr = tuple(argv), exit_code, stderr
+
+
+class NotSupported(HostError):
+    """This device or this machine cannot do what was asked."""
+
+
+class DeviceBusy(HostError):
+    """Somebody has the device or the directory open or mounted."""
+
+
+class DeviceChanged(HostError):
+    """What is found at a path is not the disk that was recorded there."""
+
+
+class OutsideFolder(HostError):
+    """A path leads out of the folder that we may touch."""
+
+
+class NotClean(HostError):
+    """Something is left of the old data."""
 
 
 class ConnectionLost(LocalpvError):

@@ -1,0 +1,63 @@
+"""The mount table of one mount namespace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+
+from localpv.model.devices import DeviceNumber
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mount:
+    """One line of /proc/self/mountinfo."""
+
+    mount_id: int
+    parent_id: int
+    device: DeviceNumber
+    root: str
+    """Which directory of the file system is seen at the mount point; not / for a bind mount of a part."""
+
+    mount_point: Path
+    options: tuple[str, ...] = ()
+    optional_fields: tuple[str, ...] = ()
+    fs_type: str = ""
+    source: str = ""
+    super_options: tuple[str, ...] = ()
+
+    @property
+    def read_only(self) -> bool:
+        return "ro" in self.options or "ro" in self.super_options
+
+
+@dataclass(frozen=True, slots=True)
+class MountTable:
+    """All mounts, in the order in which the kernel lists them."""
+
+    mounts: tuple[Mount, ...] = ()
+
+    def __iter__(self) -> Iterator[Mount]:
+        return iter(self.mounts)
+
+    def at(self, path: PurePath) -> Mount | None:
+        """The mount that is seen at exactly this path: the last one, where several are stacked."""
+        return next((mount for mount in reversed(self.mounts) if mount.mount_point == path), None)
+
+    def is_mount_point(self, path: PurePath) -> bool:
+        return self.at(path) is not None
+
+    def containing(self, path: PurePath) -> Mount | None:
+        """The mount that a file at this path lies in."""
+        for place in (path, *path.parents):
+            if mount := self.at(place):
+                return mount
+        return None
+
+    def below(self, path: PurePath) -> tuple[Mount, ...]:
+        """Mounts strictly below this path."""
+        return tuple(mount for mount in self.mounts if path in mount.mount_point.parents)
+
+    def of(self, device: DeviceNumber) -> tuple[Mount, ...]:
+        """Every place where this device is mounted."""
+        return tuple(mount for mount in self.mounts if mount.device == device)
