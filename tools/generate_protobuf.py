@@ -35,7 +35,7 @@ BESIDES_RESOURCES = {
     "authentication.k8s.io/v1 TokenRequest": "io.k8s.api.authentication.v1.TokenRequest",
     "autoscaling/v1 Scale": "io.k8s.api.autoscaling.v1.Scale",
     "policy/v1 Eviction": "io.k8s.api.policy.v1.Eviction",
-    "DeleteOptions": "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions",  # under the version of every group
+    "* DeleteOptions": "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions",  # under the version of every group
 }
 """Kinds that come in the body of a request without being a resource that one can list."""
 

@@ -57,7 +57,7 @@ class _Facts(msgspec.Struct):
 def name_of(api_version: str, kind: str) -> str:
     """The message that a kind is, or why there is none."""
     kinds = _facts().kinds
-    name = kinds.get(f"{api_version} {kind}") or kinds.get(kind)
+    name = kinds.get(f"{api_version} {kind}") or kinds.get(f"* {kind}")
     if name is not None:
         return name
     if any(known.startswith(f"{api_version} ") for known in kinds):

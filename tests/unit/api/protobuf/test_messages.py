@@ -1,0 +1,46 @@
+"""The numbers of protobuf and the names of the schema come from two sources; here they meet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from localpv.api import resources
+from localpv.api.protobuf import messages
+from localpv.api.resources import Resource
+from localpv.api.schema.catalogue import Catalogue
+
+CATALOGUE = Catalogue()
+
+
+def json_names(name: str) -> Iterator[str]:
+    for field in messages.message(name).values():
+        if field.inline:
+            yield from json_names(field.type)
+        else:
+            yield field.name
+
+
+def reached(name: str, seen: set[str]) -> set[str]:
+    if name not in seen:
+        seen.add(name)
+        for field in messages.message(name).values():
+            if field.is_message:
+                reached(field.type, seen)
+    return seen
+
+
+@pytest.mark.parametrize("resource", (*resources.BUILT_IN, *resources.REVIEWS), ids=lambda item: item.qualified)
+def test_kind_has_every_field_of_its_schema(resource: Resource) -> None:
+    root = messages.name_of(resource.api_version, resource.kind)
+    assert root == resource.schema
+    for name in reached(root, set()):
+        if name in CATALOGUE:
+            schema = set(CATALOGUE.openapi(name).get("properties", {}))
+            # apiVersion and kind of an object travel in the envelope.
+            assert set(json_names(name)) | {"apiVersion", "kind"} == schema | {"apiVersion", "kind"}, name
+
+
+def test_options_are_the_same_message_in_every_group() -> None:
+    assert messages.name_of("apps/v1", "DeleteOptions") == messages.name_of("v1", "DeleteOptions")
