@@ -15,6 +15,9 @@ PACKAGES = {
     "kubectl": "k8s.io/kubernetes/cmd/kubectl",
     "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
     "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
+    "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
+    "kubelet": "k8s.io/kubernetes/cmd/kubelet",
+    "informer": "./informer",
 }
 """The programs that can be built. Distributions still ship an etcd 3.4 without the progress requests that
 kube-apiserver needs for watches with initial events, so etcd is among them."""
