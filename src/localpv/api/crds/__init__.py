@@ -1,0 +1,28 @@
+"""The CustomResourceDefinitions of localpv, generated from the structs in `api/kinds`.
+
+`schema` turns a struct into a structural schema, `localdisks` says the rest of a definition, and
+tools/generate_crds.py writes both to the YAML files in this folder. Programs install those files (`load`): building a
+definition reads the source of the structs, which an installation need not have.
+"""
+
+from __future__ import annotations
+
+from importlib import resources
+
+from localpv.api.objects import Object
+
+NAMES = ("localdisks",)
+"""The definitions there are; each is the file NAME.yaml in this folder."""
+
+
+def text(name: str) -> str:
+    """A definition as YAML, as `kubectl apply -f` takes it."""
+    return resources.files(__name__).joinpath(f"{name}.yaml").read_text(encoding="utf-8")
+
+
+def load(name: str) -> Object:
+    """A definition as an object."""
+    import yaml
+
+    loaded: Object = yaml.safe_load(text(name))
+    return loaded
