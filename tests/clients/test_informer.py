@@ -1,4 +1,4 @@
-"""client-go's shared informer, which Kubernetes' own components are made of, sees every change and survives a restart."""
+"""client-go's informer, of which Kubernetes' own components are made, sees every change and survives restarts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from tests import engine_process
 from tests.contract import builders, wire
 from tests.kubernetes import build
