@@ -29,6 +29,7 @@ check: setup ## Run ruff, mypy, import-linter and see that generated files are u
 	@$(VENV)/bin/mypy
 	@$(VENV)/bin/lint-imports --no-cache
 	@$(PYTHON) tools/generate_schema.py --check
+	@$(PYTHON) tools/generate_protobuf.py --check
 	@$(PYTHON) tools/generate_docs.py --check
 
 format: setup ## Format the code
@@ -37,6 +38,7 @@ format: setup ## Format the code
 
 generate: setup ## Write generated files anew
 	@$(PYTHON) tools/generate_schema.py
+	@$(PYTHON) tools/generate_protobuf.py
 	@$(PYTHON) tools/generate_docs.py
 
 bench: setup ## Measure the engine and print the figures beside their targets

@@ -22,6 +22,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -85,10 +86,11 @@ class Server:
     port: int
     token: str
     context: ssl.SSLContext
-    pid: int
+    pids: list[int]
+    """Of all processes that make up the server."""
 
     @classmethod
-    def from_kubeconfig(cls, path: Path, pid: int) -> Server:
+    def from_kubeconfig(cls, path: Path, pids: list[int]) -> Server:
         import base64
 
         import yaml
@@ -96,9 +98,12 @@ class Server:
         config = yaml.safe_load(path.read_text())
         cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
         url = urlsplit(cluster["server"])
-        ca = base64.b64decode(cluster["certificate-authority-data"]).decode()
+        if "certificate-authority" in cluster:
+            ca = Path(cluster["certificate-authority"]).read_text()
+        else:
+            ca = base64.b64decode(cluster["certificate-authority-data"]).decode()
         context = ssl.create_default_context(cadata=ca)
-        return cls(url.hostname or "127.0.0.1", url.port or 443, user["token"], context, pid)
+        return cls(url.hostname or "127.0.0.1", url.port or 443, user["token"], context, pids)
 
 
 class Connection:
@@ -165,16 +170,21 @@ def stop(process: subprocess.Popen[str]) -> None:
     process.wait(20)
 
 
-def memory_mb(pid: int) -> float:
-    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-        if line.startswith("Rss:"):
-            return int(line.split()[1]) / 1024
-    raise RuntimeError("no memory figure")
+def memory_mb(pids: list[int]) -> float:
+    """Resident memory of all of them together."""
+    total = 0
+    for pid in pids:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        total += next(int(line.split()[1]) for line in lines if line.startswith("Rss:"))
+    return total / 1024
 
 
-def cpu_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+def cpu_seconds(pids: list[int]) -> float:
+    total = 0
+    for pid in pids:
+        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+        total += int(fields[11]) + int(fields[12])
+    return total / os.sysconf("SC_CLK_TCK")
 
 
 async def creates(server: Server, count: int, clients: int, progress: Callable[[str], None]) -> float:
@@ -206,10 +216,10 @@ async def lists(server: Server, path: str, times: int) -> tuple[float, float, in
     connection = await Connection.open(server)
     seen, used, size = [], [], 0
     for _ in range(times):
-        before, began = cpu_seconds(server.pid), time.perf_counter()
+        before, began = cpu_seconds(server.pids), time.perf_counter()
         code, size = await connection.call("GET", path)
         seen.append(time.perf_counter() - began)
-        used.append(cpu_seconds(server.pid) - before)
+        used.append(cpu_seconds(server.pids) - before)
         assert code == 200
     await connection.close()
     return statistics.median(seen), statistics.median(used), size
@@ -268,42 +278,132 @@ async def watch_latency(server: Server, rate: int, seconds: float) -> list[float
 async def engine(folder: Path) -> AsyncIterator[tuple[Server, float]]:
     process, seconds = start(folder)
     try:
-        yield Server.from_kubeconfig(folder / "kubeconfig", process.pid), seconds
+        yield Server.from_kubeconfig(folder / "kubeconfig", [process.pid]), seconds
     finally:
         stop(process)
 
 
-async def measure(folder: Path, count: int, progress: Callable[[str], None]) -> list[Figure]:
-    figures = []
+@dataclass
+class Load:
+    """What one server did under the same load; the columns of the comparison."""
+
+    creates_per_second: float
+    cpu_per_create_us: float
+    memory_mb: float
+    list_cpu_s: float
+    list_seen_s: float
+    list_mb: float
+    list_of_a_node_s: float
+    watch_p99_ms: float
+    watch_p50_ms: float
+    memory_after_mb: float
+
+
+async def under_load(server: Server, count: int, progress: Callable[[str], None]) -> Load:
+    before = cpu_seconds(server.pids)
+    rate = await creates(server, count, 32, progress)
+    each = (cpu_seconds(server.pids) - before) / count * 1e6
+    memory = memory_mb(server.pids)
+    progress("lists")
+    seen, used, size = await lists(server, PVS, 7)
+    of_a_node, _, _ = await lists(server, f"{PVS}?labelSelector=localpv.dev/node%3Dnode-7", 7)
+    progress("watch latency")
+    latencies = sorted(await watch_latency(server, 500, 6.0))
+    return Load(
+        creates_per_second=rate,
+        cpu_per_create_us=each,
+        memory_mb=memory,
+        list_cpu_s=used,
+        list_seen_s=seen,
+        list_mb=size / (1 << 20),
+        list_of_a_node_s=of_a_node,
+        watch_p99_ms=latencies[int(len(latencies) * 0.99)] * 1e3,
+        watch_p50_ms=statistics.median(latencies) * 1e3,
+        memory_after_mb=memory_mb(server.pids),
+    )
+
+
+async def measure(folder: Path, count: int, progress: Callable[[str], None]) -> tuple[list[Figure], Load]:
     progress("first start")
-    async with engine(folder) as (_, seconds):
-        figures.append(Figure("first start to ready", seconds, "s", 1.5, "less"))
-    async with engine(folder) as (server, seconds):
-        figures.append(Figure("second start to ready", seconds, "s", 1.5, "less"))
-        before = cpu_seconds(server.pid)
-        rate = await creates(server, count, 32, progress)
-        each = (cpu_seconds(server.pid) - before) / count * 1e6
-        figures.append(Figure("durable creates, 32 clients", rate, "/s", 3000, "more"))
-        figures.append(Figure("server CPU for one create", each, "us", 333, "less"))
-        progress("memory")
-        figures.append(Figure(f"memory with {count} objects", memory_mb(server.pid), "MB", 80, "less"))
-        progress("list")
-        seen, used, size = await lists(server, PVS, 7)
-        figures.append(Figure(f"list of {count} PVs, server CPU", used, "s", 0.1, "less"))
-        figures.append(Figure(f"list of {count} PVs, at the client ({size >> 20} MiB)", seen, "s", 0.3, "less"))
-        seen, _, _ = await lists(server, f"{PVS}?labelSelector=localpv.dev/node%3Dnode-7", 7)
-        figures.append(Figure("list of one node's PVs among them", seen, "s", 0.05, "less"))
-        progress("watch latency")
-        latencies = sorted(await watch_latency(server, 500, 6.0))
-        figures.append(
-            Figure("watch latency p99 at 500 events/s", latencies[int(len(latencies) * 0.99)] * 1e3, "ms", 10, "less")
-        )
-        figures.append(Figure("watch latency p50 at 500 events/s", statistics.median(latencies) * 1e3, "ms", 5, "less"))
-        figures.append(Figure("memory after all of this", memory_mb(server.pid), "MB", 100, "less"))
+    async with engine(folder) as (_, first):
+        pass
+    async with engine(folder) as (server, second):
+        load = await under_load(server, count, progress)
     progress("start with all objects")
-    async with engine(folder) as (server, seconds):
-        figures.append(Figure(f"start to ready with {count} objects", seconds, "s", 1.5, "less"))
-    return figures
+    async with engine(folder) as (_, third):
+        pass
+    objects = f"{count} PVs"
+    figures = [
+        Figure("first start to ready", first, "s", 1.5, "less"),
+        Figure("second start to ready", second, "s", 1.5, "less"),
+        Figure(f"start to ready with {objects}", third, "s", 1.5, "less"),
+        Figure("durable creates, 32 clients", load.creates_per_second, "/s", 3000, "more"),
+        Figure("server CPU for one create", load.cpu_per_create_us, "us", 333, "less"),
+        Figure(f"memory with {objects}", load.memory_mb, "MB", 80, "less"),
+        Figure(f"list of {objects}, server CPU", load.list_cpu_s, "s", 0.1, "less"),
+        Figure(f"list of {objects}, at the client", load.list_seen_s, "s", 0.3, "less"),
+        Figure("list of one node's PVs among them", load.list_of_a_node_s, "s", 0.05, "less"),
+        Figure("watch latency p99 at 500 events/s", load.watch_p99_ms, "ms", 10, "less"),
+        Figure("watch latency p50 at 500 events/s", load.watch_p50_ms, "ms", 5, "less"),
+        Figure("memory after all of this", load.memory_after_mb, "MB", 100, "less"),
+    ]
+    return figures, load
+
+
+async def measure_kubernetes(count: int, progress: Callable[[str], None]) -> Load | None:
+    """The same load on kube-apiserver and etcd; None where their programs are neither cached nor can be built."""
+    sys.path.insert(0, str(ROOT))
+    # By name: beside the module there is a folder of the same name, which confuses type checkers.
+    build, control_plane = map(import_module, ("tests.kubernetes.build", "tests.kubernetes.control_plane"))
+
+    try:
+        for name in ("etcd", "kube-apiserver"):
+            progress(f"building {name} if it is not there")
+            build.program(name)
+    except build.Missing as error:
+        print(f"bench: no comparison with Kubernetes: {error}", file=sys.stderr)
+        return None
+    progress("starting Kubernetes")
+    with control_plane.running() as plane:
+        server = Server.from_kubeconfig(plane.kubeconfig, children_of(os.getpid()))
+        return await under_load(server, count, lambda text: progress(f"Kubernetes: {text}"))
+
+
+def children_of(pid: int) -> list[int]:
+    """Processes that a process started, as the kernel knows them."""
+    found: list[int] = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        found += [int(child) for child in (task / "children").read_text().split()]
+    return found
+
+
+COMPARED = [
+    ("durable creates, 32 clients", "creates_per_second", "/s", "more"),
+    ("CPU for one create", "cpu_per_create_us", "us", "less"),
+    ("memory with all objects", "memory_mb", "MB", "less"),
+    ("list of all, CPU", "list_cpu_s", "s", "less"),
+    ("list of all, at the client", "list_seen_s", "s", "less"),
+    ("list of one node's PVs", "list_of_a_node_s", "s", "less"),
+    ("watch latency p99", "watch_p99_ms", "ms", "less"),
+    ("watch latency p50", "watch_p50_ms", "ms", "less"),
+]
+
+
+def comparison(ours: Load, theirs: Load) -> str:
+    """Side by side, from one run: the machine is shared, so only the ratio means something."""
+    lines = [f"{'':32}{'localpv':>14}{'kube + etcd':>14}{'ratio':>9}"]
+    for title, name, unit, better in COMPARED:
+        mine, other = getattr(ours, name), getattr(theirs, name)
+        if not mine or not other:
+            continue
+        ratio = mine / other if better == "more" else other / mine
+        lines.append(f"{title:32}{_shown(mine, unit):>14}{_shown(other, unit):>14}{ratio:>8.2g}x")
+    lines.append("ratio above 1: localpv does better")
+    return "\n".join(lines)
+
+
+def _shown(value: float, unit: str) -> str:
+    return f"{value:.0f} {unit}" if value >= 1000 else f"{value:.3g} {unit}"
 
 
 def report(figures: list[Figure]) -> str:
@@ -311,9 +411,7 @@ def report(figures: list[Figure]) -> str:
     for figure in figures:
         sign = "<=" if figure.better == "less" else ">="
         mark = "" if figure.met else "   falls short"
-        measured, target = f"{figure.value:.3g} {figure.unit}", f"{sign} {figure.target:g}"
-        if figure.value >= 1000:
-            measured = f"{figure.value:.0f} {figure.unit}"
+        measured, target = _shown(figure.value, figure.unit), f"{sign} {figure.target:g}"
         lines.append(f"{figure.name:52}{measured:>12}{target:>12}{mark}")
     return "\n".join(lines)
 
@@ -322,6 +420,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=10_000, help="objects to create")
     parser.add_argument("--folder", type=Path, help="where the database goes; default: a new folder on this disk")
+    parser.add_argument("--alone", action="store_true", help="do not measure Kubernetes beside it")
     arguments = parser.parse_args()
 
     def progress(text: str) -> None:
@@ -330,15 +429,23 @@ def main() -> None:
 
     folder = Path(tempfile.mkdtemp(prefix="localpv-bench-", dir=arguments.folder or "/var/tmp"))
     try:
-        figures = asyncio.run(measure(folder / "data", arguments.count, progress))
+        figures, ours = asyncio.run(measure(folder / "data", arguments.count, progress))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+    theirs = None if arguments.alone else asyncio.run(measure_kubernetes(arguments.count, progress))
     progress("")
     machine = f"{os.cpu_count()} cores, Python {platform.python_version()}, Linux {platform.release()}"
     print(f"\n{machine}\n{report(figures)}")
+    if theirs is not None:
+        print(f"\n{comparison(ours, theirs)}")
     saved = ROOT / ".bench"
     saved.mkdir(exist_ok=True)
-    content = {"machine": machine, "figures": [asdict(figure) for figure in figures]}
+    content = {
+        "machine": machine,
+        "figures": [asdict(figure) for figure in figures],
+        "localpv": asdict(ours),
+        "kubernetes": asdict(theirs) if theirs is not None else None,
+    }
     (saved / "engine.json").write_text(json.dumps(content, indent=1) + "\n")
 
 
