@@ -64,6 +64,11 @@ def kubectl_is_at_hand() -> bool:
     return _kubectl_at_hand() is not None
 
 
+def toolchain() -> str | None:
+    """The Go command of this machine, if there is one."""
+    return shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
+
+
 def _kubectl_at_hand() -> Path | None:
     built = cache() / "kubectl"
     if built.exists():
@@ -79,7 +84,7 @@ def _kubectl_at_hand() -> Path | None:
 
 
 def _build(name: str, target: Path) -> None:
-    go = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
+    go = toolchain()
     if go is None:
         raise Missing(f"{name} {version()} is not built and there is no Go toolchain to build it with")
     target.parent.mkdir(parents=True, exist_ok=True)
