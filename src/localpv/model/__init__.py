@@ -1,1 +1,1 @@
-"""Nouns of the domain as frozen dataclasses: devices, mounts, entries of a folder, ways to wipe. They compute, never wait."""
+"""Nouns of the domain as frozen dataclasses: devices, mounts, entries, ways to wipe. They compute, never wait."""

@@ -1,0 +1,165 @@
+"""Discovery directories: what lies in them, how much room there is, and when something changes."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import stat
+import struct
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Protocol
+
+from localpv import errors
+from localpv.host.feeds import Feed
+from localpv.host.workers import Workers
+from localpv.model.devices import DeviceNumber
+from localpv.model.entries import Capacity, Entry, FileKind
+
+LOOK_SECONDS = 10.0
+
+_CREATE, _DELETE, _MOVED, _ATTRIB = 0x100, 0x200, 0xC0, 0x4
+_DELETE_SELF, _MOVE_SELF, _ONLYDIR = 0x400, 0x800, 0x01000000
+_IGNORED, _OVERFLOW = 0x8000, 0x4000
+_MASK = _CREATE | _DELETE | _MOVED | _ATTRIB | _DELETE_SELF | _MOVE_SELF | _ONLYDIR
+_HEAD = struct.Struct("iIII")
+
+
+class Folders(Protocol):
+    """Directories of this machine."""
+
+    async def entries(self, folder: Path) -> tuple[Entry, ...]:
+        """First-level entries, sorted by name; FileNotFoundError or NotADirectoryError when there is no folder."""
+
+    async def capacity(self, path: Path) -> Capacity:
+        """Room of the file system at a path."""
+
+    def changes(self, folders: Iterable[Path]) -> Feed[Path]:
+        """Tells a folder when something was added to, removed from or changed in it; it need not exist yet."""
+
+
+class KernelFolders:
+    """Directories, looked at in worker threads."""
+
+    def __init__(self, *, workers: Workers) -> None:
+        self._workers = workers
+
+    async def entries(self, folder: Path) -> tuple[Entry, ...]:
+        names = await self._workers.call(lambda: sorted(os.listdir(folder)), key=str(folder), timeout=LOOK_SECONDS)
+        return await self._look(folder, names)
+
+    async def _look(self, folder: Path, names: list[str]) -> tuple[Entry, ...]:
+        def look() -> tuple[Entry, ...]:
+            return tuple(entry for name in names if (entry := look_at(folder, name)))
+
+        try:
+            return await self._workers.call(look, key=f"{folder}/*", timeout=LOOK_SECONDS)
+        except errors.HostTimeout:
+            # One of them hangs. Each by itself, then, so that only that one is left out.
+            found = await asyncio.gather(
+                *(
+                    self._workers.call(lambda name=name: look_at(folder, name), key=str(folder / name), timeout=1.0)  # type: ignore[misc]
+                    for name in names
+                ),
+                return_exceptions=True,
+            )
+            return tuple(entry for entry in found if isinstance(entry, Entry))
+
+    async def capacity(self, path: Path) -> Capacity:
+        room = await self._workers.call(lambda: os.statvfs(path), key=str(path), timeout=LOOK_SECONDS)
+        return Capacity(
+            total_bytes=room.f_blocks * room.f_frsize,
+            available_bytes=room.f_bavail * room.f_frsize,
+            total_inodes=room.f_files,
+            available_inodes=room.f_favail,
+        )
+
+    def changes(self, folders: Iterable[Path]) -> Feed[Path]:
+        return _Watch(folders).feed
+
+
+def look_at(folder: Path, name: str) -> Entry | None:
+    """One entry, links followed; None when it went away meanwhile."""
+    path = folder / name
+    try:
+        own = os.lstat(path)
+    except FileNotFoundError:
+        return None
+    is_link = stat.S_ISLNK(own.st_mode)
+    target = Path(os.path.realpath(path)) if is_link else None
+    try:
+        found = os.stat(path) if is_link else own
+    except OSError:  # nothing there, or a circle of links
+        return Entry(name=name, kind=FileKind.DANGLING_LINK, is_link=True, target=target)
+    kind, device = FileKind.OTHER, None
+    if stat.S_ISDIR(found.st_mode):
+        kind = FileKind.DIRECTORY
+    elif stat.S_ISBLK(found.st_mode):
+        kind, device = FileKind.BLOCK_DEVICE, DeviceNumber(os.major(found.st_rdev), os.minor(found.st_rdev))
+    return Entry(name=name, kind=kind, is_link=is_link, target=target, device=device)
+
+
+class _Watch:
+    """inotify for a set of folders. Where one is missing, its nearest parent is watched until it appears."""
+
+    def __init__(self, folders: Iterable[Path]) -> None:
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        self._fd = self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+        if self._fd < 0:
+            raise errors.NotSupported(
+                f"folders cannot be watched: {os.strerror(ctypes.get_errno())}",
+                hint="raise fs.inotify.max_user_instances; changes are still found by looking",
+            )
+        self._folders = tuple(dict.fromkeys(folders))
+        self._watched: dict[int, set[Path]] = {}
+        self._loop = asyncio.get_running_loop()
+        self.feed = Feed(overflow=Path("/"), on_close=self._close)
+        for folder in self._folders:
+            self._add(folder)
+        self._loop.add_reader(self._fd, self._read)
+
+    def _close(self) -> None:
+        self._loop.remove_reader(self._fd)
+        os.close(self._fd)
+
+    def _add(self, folder: Path) -> None:
+        for place in (folder, *folder.parents):
+            watch = self._libc.inotify_add_watch(self._fd, os.fsencode(place), _MASK)
+            if watch >= 0:
+                self._watched.setdefault(watch, set()).add(folder)
+                return
+
+    def _read(self) -> None:
+        try:
+            buffer = os.read(self._fd, 64 * 1024)
+        except BlockingIOError:
+            return
+        changed: set[Path] = set()
+        again: set[Path] = set()
+        offset = 0
+        while offset < len(buffer):
+            watch, mask, _cookie, length = _HEAD.unpack_from(buffer, offset)
+            offset += _HEAD.size + length
+            if mask & _OVERFLOW:
+                changed.update(self._folders)
+                again.update(self._folders)
+                continue
+            folders = self._watched.get(watch, set())
+            changed |= folders
+            if mask & (_IGNORED | _DELETE_SELF | _MOVE_SELF):
+                if mask & _MOVE_SELF:
+                    self._libc.inotify_rm_watch(self._fd, watch)  # it watches the old folder under its new name
+                self._watched.pop(watch, None)
+                again |= folders
+            elif mask & _CREATE or mask & _MOVED:
+                again |= {folder for folder in folders if not self._is_watched_itself(watch, folder)}
+        for folder in again:
+            self._add(folder)
+        for folder in self._folders:
+            if folder in changed:
+                self.feed.put(folder)
+
+    def _is_watched_itself(self, watch: int, folder: Path) -> bool:
+        # Adding a watch twice gives the same number, so trying costs nothing and tells where a folder is watched now.
+        return bool(self._libc.inotify_add_watch(self._fd, os.fsencode(folder), _MASK) == watch)

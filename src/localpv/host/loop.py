@@ -1,0 +1,88 @@
+"""Loop devices: a file as a disk, for tests, demo disks and images."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import struct
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from localpv import errors
+
+_LOOP_CTL_GET_FREE = 0x4C82
+_LOOP_CONFIGURE = 0x4C0A
+_LOOP_CLR_FD = 0x4C01
+_READ_ONLY, _PARTITIONS, _DIRECT_IO = 1, 8, 16
+_CONFIG = struct.Struct("II 232s 64x")
+_STATUS_FLAGS = 52
+_STATUS_NAME = 56
+_TRIES = 50
+
+
+def attach(file: Path, *, read_only: bool = False, partitions: bool = False, block_size: int = 0) -> Path:
+    """Make a file a block device; returns its path, such as /dev/loop3."""
+    flags = (_READ_ONLY if read_only else 0) | (_PARTITIONS if partitions else 0)
+    status = bytearray(232)
+    struct.pack_into("I", status, _STATUS_FLAGS, flags)
+    name = os.fsencode(file)[:63]
+    status[_STATUS_NAME : _STATUS_NAME + len(name)] = name
+    mode = os.O_RDONLY if read_only else os.O_RDWR
+    backing = os.open(file, mode | os.O_CLOEXEC)
+    try:
+        for attempt in range(_TRIES):
+            device = _free_device()
+            try:
+                fd = os.open(device, mode | os.O_CLOEXEC)
+            except FileNotFoundError:
+                time.sleep(0.01)  # the node of a new number comes a moment later
+                continue
+            try:
+                fcntl.ioctl(fd, _LOOP_CONFIGURE, _CONFIG.pack(backing, block_size, bytes(status)))
+                return device
+            except OSError as error:
+                if error.errno != errno.EBUSY:
+                    raise errors.HostError(f"{file} cannot be made a loop device: {error.strerror}") from error
+                time.sleep(0.001 * attempt)  # somebody else was given the same number and was faster
+            finally:
+                os.close(fd)
+    finally:
+        os.close(backing)
+    raise errors.HostError(f"no loop device is free for {file}")
+
+
+def _free_device() -> Path:
+    try:
+        control = os.open("/dev/loop-control", os.O_RDWR | os.O_CLOEXEC)
+    except OSError as error:
+        raise errors.NotSupported(f"this machine has no loop devices: {error.strerror}") from error
+    try:
+        return Path(f"/dev/loop{fcntl.ioctl(control, _LOOP_CTL_GET_FREE)}")
+    finally:
+        os.close(control)
+
+
+def detach(device: Path) -> None:
+    """Give a loop device back. While somebody has it open, the kernel waits with that until they close it."""
+    with contextlib.suppress(FileNotFoundError):
+        fd = os.open(device, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            fcntl.ioctl(fd, _LOOP_CLR_FD)
+        except OSError as error:
+            if error.errno != errno.ENXIO:  # it has no file any more: that is what was asked for
+                raise errors.HostError(f"{device} cannot be detached: {error.strerror}") from error
+        finally:
+            os.close(fd)
+
+
+@contextlib.contextmanager
+def attached(file: Path, *, read_only: bool = False, partitions: bool = False, block_size: int = 0) -> Iterator[Path]:
+    """A file as a block device for as long as the block runs."""
+    device = attach(file, read_only=read_only, partitions=partitions, block_size=block_size)
+    try:
+        yield device
+    finally:
+        detach(device)

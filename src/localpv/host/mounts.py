@@ -1,0 +1,110 @@
+"""What is mounted where, read from the kernel's own table, and told when it changes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import select
+from pathlib import Path
+from typing import Protocol
+
+from localpv.host.feeds import Feed
+from localpv.model.devices import DeviceNumber
+from localpv.model.mounts import Mount, MountTable
+
+_ESCAPE = re.compile(rb"\\([0-7]{3})")
+
+
+class Mounts(Protocol):
+    """The mount table."""
+
+    async def table(self) -> MountTable:
+        """The mounts that this process sees."""
+
+    async def everywhere(self, device: DeviceNumber) -> tuple[Mount, ...]:
+        """Every mount of a device, also those that only the machine's first process sees."""
+
+    def changes(self) -> Feed[str]:
+        """Tells "mounts" whenever something was mounted, moved or unmounted."""
+
+
+class KernelMounts:
+    """The mount tables below /proc."""
+
+    def __init__(self, *, proc: Path = Path("/proc")) -> None:
+        self._own = proc / "self" / "mountinfo"
+        self._first = proc / "1" / "mountinfo"
+
+    async def table(self) -> MountTable:
+        return parse(self._own.read_bytes())
+
+    async def everywhere(self, device: DeviceNumber) -> tuple[Mount, ...]:
+        return self.everywhere_now(device)
+
+    def everywhere_now(self, device: DeviceNumber) -> tuple[Mount, ...]:
+        """As `everywhere`, for callers that run in a worker thread."""
+        found = {mount.mount_id: mount for mount in parse(self._own.read_bytes()).of(device)}
+        # Inside a container our own table does not show what the host has mounted. Where that is not ours to read:
+        # a device that is mounted there still does not open exclusively.
+        with contextlib.suppress(OSError):
+            found |= {mount.mount_id: mount for mount in parse(self._first.read_bytes()).of(device)}
+        return tuple(found.values())
+
+    def changes(self) -> Feed[str]:
+        table = os.open(self._own, os.O_RDONLY | os.O_CLOEXEC)
+        # The table is always "readable"; only priority and error events mean a change, and event loops cannot wait
+        # for those. An epoll set inside the loop's own can.
+        waiting = select.epoll()
+        waiting.register(table, select.EPOLLPRI | select.EPOLLERR)
+        loop = asyncio.get_running_loop()
+
+        def close() -> None:
+            loop.remove_reader(waiting.fileno())
+            waiting.close()
+            os.close(table)
+
+        feed = Feed(overflow="mounts", on_close=close)
+
+        def changed() -> None:
+            waiting.poll(0)
+            feed.put("mounts")
+
+        loop.add_reader(waiting.fileno(), changed)
+        return feed
+
+
+def parse(text: bytes) -> MountTable:
+    """The table in a mountinfo file. A line that makes no sense is an error: a mount not seen is data lost."""
+    return MountTable(tuple(_line(line) for line in text.split(b"\n") if line))
+
+
+def _line(line: bytes) -> Mount:
+    # Optional fields, any number of them, end at a lone dash; before them are exactly six, after them at most three.
+    fields = line.split(b" ")
+    try:
+        dash = fields.index(b"-", 6)
+        fs_type, source, *rest = fields[dash + 1 :]
+        return Mount(
+            mount_id=int(fields[0]),
+            parent_id=int(fields[1]),
+            device=DeviceNumber.parse(fields[2].decode()),
+            root=_unescape(fields[3]),
+            mount_point=Path(_unescape(fields[4])),
+            options=_options(fields[5]),
+            optional_fields=tuple(os.fsdecode(field) for field in fields[6:dash]),
+            fs_type=_unescape(fs_type),
+            source=_unescape(source),
+            super_options=_options(rest[0]) if rest else (),
+        )
+    except (ValueError, IndexError) as error:
+        raise ValueError(f"not a line of a mount table: {line!r}") from error
+
+
+def _options(field: bytes) -> tuple[str, ...]:
+    return tuple(_unescape(option) for option in field.split(b","))
+
+
+def _unescape(field: bytes) -> str:
+    return os.fsdecode(_ESCAPE.sub(lambda found: bytes((int(found[1], 8),)), field))
