@@ -236,9 +236,11 @@ async def watch_latency(server: Server, rate: int, seconds: float) -> list[float
     finished = asyncio.Event()
 
     async def watch() -> None:
+        rest = b""
         async for chunk in watcher.chunks():
             now = time.perf_counter()
-            for line in chunk.splitlines():
+            *lines, rest = (rest + chunk).split(b"\n")  # a chunk may end in the middle of an event
+            for line in lines:
                 name = line.split(b'"name":"', 1)[1].split(b'"', 1)[0]
                 if name in sent:
                     latencies.append(now - sent.pop(name))

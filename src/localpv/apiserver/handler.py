@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -51,6 +52,7 @@ log = logging.getLogger(__name__)
 
 _UNKNOWN = "the server could not find the requested resource"
 
+_PROCESS, _COUNT = new_uid()[:23], itertools.count(1)
 MAX_WARNINGS = 100
 """More than a client would read, and less than would make a header that it refuses."""
 
@@ -401,7 +403,7 @@ def _quotable(text: str) -> str:
 
 def _headers() -> dict[str, str]:
     """What every answer carries; the id is for finding a request in logs of several programs."""
-    return {"Cache-Control": "no-cache, private", "Audit-Id": new_uid()}
+    return {"Cache-Control": "no-cache, private", "Audit-Id": f"{_PROCESS}-{next(_COUNT):x}"}
 
 
 async def _read(request: web.BaseRequest) -> bytes:

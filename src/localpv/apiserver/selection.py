@@ -7,6 +7,7 @@ import json
 from localpv.api import selectors
 from localpv.api.objects import Object
 from localpv.apiserver.call import Call
+from localpv.store.table import Row
 
 
 class Selection:
@@ -37,6 +38,12 @@ class Selection:
     def may_match(self, value: bytes) -> bool:
         """False only if the stored JSON certainly does not match."""
         return all(needle in value for needle in self._needles)
+
+    def sift(self, rows: list[tuple[str, Row]]) -> list[tuple[str, Row]]:
+        """Those rows that may match; a quick first look at many of them."""
+        for needle in self._needles:
+            rows = [entry for entry in rows if needle in entry[1].value]
+        return rows
 
     def matches(self, obj: Object) -> bool:
         metadata = obj["metadata"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 import msgspec
@@ -27,7 +27,7 @@ from localpv.store.table import Row, Table
 CHUNK = 256 << 10
 """Bytes written before other requests get their turn."""
 
-BREATH = 500
+BREATH = 2000
 """Objects looked at before other requests get their turn."""
 
 
@@ -63,21 +63,20 @@ async def select(call: Call, *, store: Store, revisions: Revisions) -> Page:
 
     rows: list[Row] = []
     last, more = "", False
-    scanned = 0
-    for key, row in _candidates(kind, selection, table, scope, after, call.namespace):
-        scanned += 1
-        if scanned % BREATH == 0 and not selection.everything:
+    candidates = _candidates(kind, selection, table, scope, after, call.namespace)
+    for start in range(0, len(candidates), BREATH):
+        if start and not selection.everything:
             await asyncio.sleep(0)
-        if not selection.everything:
-            if not selection.may_match(row.value):
+        for key, row in selection.sift(candidates[start : start + BREATH]):
+            if not selection.everything and not selection.matches(_in_version(kind, row)):
                 continue
-            if not selection.matches(_in_version(kind, row)):
-                continue
-        if limit and len(rows) == limit:
-            more = True
+            if limit and len(rows) == limit:
+                more = True
+                break
+            rows.append(row)
+            last = key
+        if more:
             break
-        rows.append(row)
-        last = key
     metadata: Object = {"resourceVersion": str(revision)}
     if more:
         metadata["continue"] = _token(Continue(rv=revision, start=last))
@@ -88,13 +87,13 @@ async def select(call: Call, *, store: Store, revisions: Revisions) -> Page:
 
 def _candidates(
     kind: Kind, selection: Selection, table: Table, scope: str, after: str, namespace: str
-) -> Iterator[tuple[str, Row]]:
+) -> list[tuple[str, Row]]:
+    """What is there now; others may write while the list lets them have their turn."""
     if selection.name and (namespace or not kind.resource.namespaced):
         key = kind.key(namespace, selection.name)
         row = table.rows.get(key)
-        return iter(()) if row is None or (after and key <= after) else iter([(key, row)])
-    # A copy of what is there now: others may write while this list lets them have their turn.
-    return iter(list(table.scan(scope, after)))
+        return [] if row is None or (after and key <= after) else [(key, row)]
+    return list(table.scan(scope, after))
 
 
 async def _where(call: Call, *, store: Store, revisions: Revisions) -> tuple[int, str, bool]:
