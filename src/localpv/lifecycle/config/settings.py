@@ -1,0 +1,93 @@
+"""What a configuration is, once it was read and found right. Equal configurations compare equal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from localpv.api.kinds.localdisk import VolumeMode
+from localpv.api.objects import Object
+from localpv.lifecycle.config import cleaners, globs
+from localpv.lifecycle.config.cleaners import Cleaner
+from localpv.lifecycle.config.globs import NamePattern
+
+MIN_RESYNC_SECONDS = 300.0
+"""How often everything is looked at again although nothing changed; the classic provisioner's default."""
+
+NODE_LOSS_GRACE_SECONDS = 3600.0
+"""How long a node must be gone before its volumes are given up: longer than a repair that keeps the disks."""
+
+
+class Reclaim(StrEnum):
+    """What becomes of a volume when its claim is gone."""
+
+    DELETE = "Delete"
+    RETAIN = "Retain"
+    RECYCLE = "Recycle"
+    """The disk is cleaned, and the same volume is available again."""
+
+
+class NodeLossPolicy(StrEnum):
+    """What becomes of the volumes of a node that is gone."""
+
+    WAIT = "wait"
+    RELEASE = "release"
+    """The claim goes, so that its pod can start again with another volume; the volume stays."""
+
+    DELETE = "delete"
+    """Claim and volume go."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeLoss:
+    policy: NodeLossPolicy = NodeLossPolicy.WAIT
+    grace_seconds: float = NODE_LOSS_GRACE_SECONDS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassSettings:
+    """One entry of storageClassMap: where the disks of a class are found, and how they are offered and cleaned."""
+
+    name: str
+    """Name of the StorageClass."""
+
+    host_dir: str
+    """Discovery directory on the host; paths of volumes are made of it."""
+
+    mount_dir: str
+    """The same directory as the agent sees it, which differs when the agent runs in a container."""
+
+    volume_mode: str = VolumeMode.FILESYSTEM.value
+    access_mode: str = "ReadWriteOnce"
+    fs_type: str = ""
+    name_pattern: NamePattern = globs.ALL
+    selector: tuple[Object, ...] = ()
+    """Further NodeSelectorTerms: nodes that can use the volumes too, as with shared disks."""
+
+    block_cleaner: Cleaner = cleaners.DEVICE_DEFAULT
+    fs_cleaner: Cleaner = cleaners.FILE_SYSTEM_DEFAULT
+    require_mount_point: bool = False
+    """Whether a plain directory, which shares its file system with others, is refused."""
+
+    reclaim: Reclaim | None = None
+    """None: as the StorageClass says."""
+
+    node_loss: NodeLoss = NodeLoss()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configuration:
+    """Everything that the ConfigMap says."""
+
+    classes: Mapping[str, ClassSettings] = field(default_factory=dict)
+    node_labels_for_pv: tuple[str, ...] = ()
+    labels_for_pv: Mapping[str, str] = field(default_factory=dict)
+    use_alpha_api: bool = False
+    use_job_for_cleaning: bool = False
+    job_tolerations: tuple[Object, ...] = ()
+    min_resync_seconds: float = MIN_RESYNC_SECONDS
+    use_node_name_only: bool = False
+    set_pv_owner_ref: bool = False
+    remove_node_not_ready_taint: bool = False
+    not_ready_taint_key: str = ""
