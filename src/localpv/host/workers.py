@@ -132,16 +132,22 @@ class Control:
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine, such as a command, in the caller's event loop and wait for it here in the thread."""
         assert self._loop is not None
-        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
-        while True:
+        ended = threading.Event()
+
+        async def run_to_the_end() -> T:
             try:
-                return future.result(timeout=0.1)
-            except TimeoutError:
-                if future.done():
-                    raise
-                if self._cancelled.is_set():
-                    future.cancel()
-                    raise Cancelled from None
+                return await coroutine
+            finally:
+                ended.set()
+
+        future = asyncio.run_coroutine_threadsafe(run_to_the_end(), self._loop)
+        while not ended.wait(0.05):
+            if self._cancelled.is_set():
+                future.cancel()
+                # Only when the command is gone may the caller hear that the job has stopped.
+                ended.wait(STOP_SECONDS)
+                raise Cancelled
+        return future.result(timeout=STOP_SECONDS)
 
 
 def _start(function: Callable[[], T], *, name: str) -> asyncio.Future[T]:

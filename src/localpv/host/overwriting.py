@@ -1,0 +1,90 @@
+"""Zeroes, random bytes and discards over an open device, chunk by chunk: each chunk is told and can be the last."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import mmap
+import os
+import random
+
+from localpv import errors
+from localpv.host.readback import pack_range
+from localpv.host.workers import Control
+
+CHUNK = 4 * 1024 * 1024
+OFFLOAD_CHUNK = 64 * 1024 * 1024
+DISCARD_CHUNK = 1024 * 1024 * 1024
+_BLKDISCARD = 0x1277
+_BLKZEROOUT = 0x127F
+
+
+def zero(fd: int, size: int, control: Control, *, passes: int, offload: bool) -> None:
+    """Zeroes over everything; by the device itself where it can (`offload`), which saves the bus and our processor."""
+    for number in range(passes):
+        one = _Pass(fd, size, control, f"zeroing {number + 1}/{passes}", before=number * size, total=passes * size)
+        one.zero(offload=offload)
+
+
+def shred(fd: int, size: int, control: Control, *, passes: int, offload: bool) -> None:
+    """Random bytes over everything, `passes` times, then zeroes."""
+    total = (passes + 1) * size
+    with mmap.mmap(-1, 2 * CHUNK) as pool:
+        for number in range(passes):
+            pool[:] = os.urandom(len(pool))
+            one = _Pass(fd, size, control, f"random pass {number + 1}/{passes}", before=number * size, total=total)
+            one.write(pool)
+    _Pass(fd, size, control, "zeroing", before=passes * size, total=total).zero(offload=offload)
+
+
+class _Pass:
+    """One time over the whole device."""
+
+    def __init__(self, fd: int, size: int, control: Control, step: str, *, before: int, total: int) -> None:
+        self._fd, self._size, self._control = fd, size, control
+        self._step, self._before, self._total = step, before, total
+
+    def zero(self, *, offload: bool) -> None:
+        if offload and self._offloaded():
+            return
+        with mmap.mmap(-1, CHUNK) as zeroes:
+            self.write(zeroes)
+
+    def _offloaded(self) -> bool:
+        for start in range(0, self._size, OFFLOAD_CHUNK):
+            self._control.report(self._before + start, self._total, self._step)
+            try:
+                fcntl.ioctl(self._fd, _BLKZEROOUT, pack_range(start, min(OFFLOAD_CHUNK, self._size - start)))
+            except OSError as error:
+                if error.errno in (errno.EOPNOTSUPP, errno.ENOTTY, errno.EINVAL):
+                    return False  # it promised more than it can; writing always works
+                raise
+        os.fsync(self._fd)
+        return True
+
+    def write(self, pool: mmap.mmap) -> None:
+        """Bytes of the pool over everything: from another page of it for each chunk, where it is longer than one."""
+        pages = (len(pool) - CHUNK) // mmap.PAGESIZE + 1
+        done = 0
+        while done < self._size:
+            self._control.report(self._before + done, self._total, self._step)
+            start = random.randrange(pages) * mmap.PAGESIZE
+            with memoryview(pool) as whole, whole[start : start + min(CHUNK, self._size - done)] as part:
+                written = os.pwritev(self._fd, [part], done)
+            if written <= 0:
+                raise errors.HostError(f"the device took nothing at byte {done}")
+            done += written
+        os.fsync(self._fd)
+
+
+def discard(fd: int, size: int, control: Control) -> None:
+    """Tell the device that nothing on it is needed. It need not read as zeroes afterwards: verify."""
+    for start in range(0, size, DISCARD_CHUNK):
+        control.report(start, size, "discarding")
+        try:
+            fcntl.ioctl(fd, _BLKDISCARD, pack_range(start, min(DISCARD_CHUNK, size - start)))
+        except OSError as error:
+            if error.errno in (errno.EOPNOTSUPP, errno.ENOTTY):
+                raise errors.NotSupported("this device cannot discard", hint="wipe it with zero") from error
+            raise
+    os.fsync(fd)
