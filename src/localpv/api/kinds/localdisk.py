@@ -72,6 +72,7 @@ class Phase(StrEnum):
 class CleaningState(StrEnum):
     """How far a cleaning is."""
 
+    WAITING = "Waiting"
     RUNNING = "Running"
     FAILED = "Failed"
     VERIFIED = "Verified"
@@ -190,7 +191,11 @@ class Cleaning(Part, frozen=True, kw_only=True):
     """UID of the PersistentVolume on whose behalf the disk is cleaned."""
 
     state: Annotated[str, _one_of(CleaningState)]
-    """Running while data may be half gone, Failed until the next attempt, Verified when nothing is left."""
+    """Waiting while somebody still uses the disk, Running while data may be half gone, Failed until the next attempt,
+    Verified when nothing is left."""
+
+    reason: Annotated[str, _WORD] = ""
+    """Why the cleaning waits or failed, as one word for programs."""
 
     method: tuple[str, ...] = ()
     """What is done, as the order names it."""
@@ -204,6 +209,12 @@ class Cleaning(Part, frozen=True, kw_only=True):
     bytes_total: Annotated[int, _COUNT] = 0
     """Bytes that must be cleaned; absent when nobody can tell."""
 
+    entries_done: Annotated[int, _COUNT] = 0
+    """Files and directories that are removed already, of a directory."""
+
+    step: str = ""
+    """What is being done now, such as zeroing 1/2 or verifying."""
+
     started_at: Annotated[str | None, _TIME] = None
     """When this attempt began."""
 
@@ -214,7 +225,7 @@ class Cleaning(Part, frozen=True, kw_only=True):
     """When a failed cleaning is tried again."""
 
     error: str = ""
-    """Why the last attempt failed."""
+    """Why the last attempt failed, or what the cleaning waits for, as a sentence for people."""
 
 
 class DiskCondition(Part, frozen=True, kw_only=True):
