@@ -12,6 +12,7 @@ import os
 import secrets
 import shutil
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -53,6 +54,20 @@ class Cluster:
         """Bring an image into every node."""
         for one in self.nodes:
             one.load(archive)
+
+    @contextlib.contextmanager
+    def disk(self, size: int = 64 << 20) -> Iterator[Path]:
+        """An empty block device of this machine, visible in all nodes, until the with-block ends."""
+        folder = self.plane.folder / "disks" / secrets.token_hex(4)
+        folder.mkdir(parents=True)
+        with (folder / "content").open("wb") as content:
+            content.truncate(size)
+        attach = ["losetup", "--find", "--show", str(folder / "content")]
+        try:
+            yield Path(subprocess.run(attach, capture_output=True, text=True, check=True).stdout.strip())
+        finally:
+            ledger.detach_loops(folder)
+            shutil.rmtree(folder)
 
     def tails(self, characters: int = 3000) -> dict[str, str]:
         """The end of each component's log."""

@@ -156,20 +156,25 @@ def _end_processes(processes: list[tuple[int, int]]) -> None:
         time.sleep(0.02)
 
 
-def detach_loops(folder: Path) -> None:
-    """Detach the loop devices whose file is in the folder, and those that a kubelet put on top of them."""
+def loops_of(folder: Path) -> list[Path]:
+    """The loop devices whose file is in the folder, and after each those that a kubelet put on top of it."""
     ours = {(status.st_dev, status.st_ino) for status in map(os.lstat, _files(folder))}
     devices: set[int] = set()
-    doomed: list[Path] = []
-    seen = -1
+    found: list[Path] = []
     loops = {path: info for path in _loops() if (info := _loop_info(path))}
-    while len(doomed) != seen:
-        seen = len(doomed)
+    seen = -1
+    while len(found) != seen:
+        seen = len(found)
         for path, (backing, rdev) in loops.items():
-            if path not in doomed and (backing in ours or rdev in devices):
-                doomed.append(path)
+            if path not in found and (backing in ours or rdev in devices):
+                found.append(path)
                 devices.add(os.stat(path).st_rdev)
-    for path in reversed(doomed):
+    return found
+
+
+def detach_loops(folder: Path) -> None:
+    """Detach the loop devices of a folder, the last first."""
+    for path in reversed(loops_of(folder)):
         # A device that is still open for a moment is detached by the kernel at its last close.
         with contextlib.suppress(OSError):
             number = os.open(path, os.O_RDONLY)

@@ -1,4 +1,4 @@
-"""One node of a test cluster: a kubelet and a containerd in namespaces of their own, like a machine without a kernel."""
+"""One node of a test cluster: a kubelet and a containerd in namespaces of their own, as on a machine of their own."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def start(
     name = f"node-{index + 1}"
     folder = plane_folder / name
     (folder / "cni").mkdir(parents=True)
-    group = f"{_group(plane_folder)}/{name}"
+    group = f"{group_of(plane_folder)}/{name}"
     _make_cgroup(group)
     node_socket = folder / "containerd.sock"
     config = CONTAINERD.format(folder=folder, socket=node_socket, pause=images.PAUSE)
@@ -152,7 +152,7 @@ def start_kubelet(node: Node, plane: ControlPlane) -> None:
         "containerRuntimeEndpoint": f"unix://{node.socket}",
         "cgroupDriver": "cgroupfs",
         # Two kubelets in one place of the hierarchy would remove each other's pods.
-        "cgroupRoot": f"/{_group(plane.folder)}/{node.name}",
+        "cgroupRoot": f"/{group_of(plane.folder)}/{node.name}",
         "failCgroupV1": False,
         "failSwapOn": False,
         "enforceNodeAllocatable": [],
@@ -172,10 +172,6 @@ def start_kubelet(node: Node, plane: ControlPlane) -> None:
 
 def group_of(folder: Path) -> str:
     """The cgroup of a whole cluster."""
-    return _group(folder)
-
-
-def _group(folder: Path) -> str:
     return f"localpv-{folder.name}"
 
 

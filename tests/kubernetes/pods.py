@@ -1,0 +1,100 @@
+"""Pods of the tests: small ones that start fast, end at once, and are waited for with a limit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tests.contract import builders, wire
+from tests.contract.spaces import Space
+
+__all__ = ["Here", "Space"]
+
+POD_SECONDS = 60.0
+"""A pod takes 2 s on an idle machine; a busy one must not fail the tests."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Here:
+    """A namespace and the image of the pods in it."""
+
+    api: wire.Api
+    space: Space
+    image: str
+
+    def start(
+        self, *command: str, image: str | None = None, spec: dict[str, Any] | None = None, **container: Any
+    ) -> str:
+        """Create a pod that runs one command once; its name."""
+        main = {
+            "name": "main",
+            "image": image or self.image,
+            "imagePullPolicy": "Never",
+            "command": list(command),
+            "terminationMessagePolicy": "FallbackToLogsOnError",
+            **container,
+        }
+        whole = {"containers": [main], "restartPolicy": "Never", "terminationGracePeriodSeconds": 0, **(spec or {})}
+        pod = builders.pod(builders.unique("pod"), spec=whole)
+        return str(self.api.post(self.space.core("pods"), pod)["metadata"]["name"])
+
+    def wait(self, name: str, *phases: str) -> Any:
+        """The pod once it is in one of the phases."""
+
+        def look() -> Any:
+            pod = self.api.get(self.space.core("pods", name))
+            return pod if pod["status"].get("phase") in phases else None
+
+        try:
+            return wire.eventually(look, f"pod {name} is {' or '.join(phases)}", within=POD_SECONDS)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self._why(name)}") from None
+
+    def run(self, *command: str, **options: Any) -> tuple[Any, str]:
+        """Run a pod to its successful end; the pod and what it printed."""
+        name = self.start(*command, **options)
+        pod = self.wait(name, "Succeeded", "Failed")
+        log = self.log(name)
+        assert pod["status"]["phase"] == "Succeeded", f"pod {name} failed: {log}\n{pod['status']}"
+        return pod, log
+
+    def log(self, name: str) -> str:
+        """What the pod has printed."""
+        return self.api.send("GET", self.space.core("pods", name, "log"), accept="*/*").raw.decode()
+
+    def delete(self, name: str) -> None:
+        """Delete a pod and wait until its node has taken it down."""
+        path = self.space.core("pods", name)
+        self.api.delete(path, gracePeriodSeconds=1)
+        wire.eventually(lambda: self.api.gone(path), f"pod {name} is gone", within=POD_SECONDS)
+
+    def volume_on(self, node: str, path: str, *, mode: str = "Filesystem", size: str = "64Mi") -> str:
+        """A local volume on a node and a claim for it that waits for its first pod; the name of the claim."""
+        name = builders.unique("disk")
+        waits = {"volumeBindingMode": "WaitForFirstConsumer"}
+        self.api.post("/apis/storage.k8s.io/v1/storageclasses", builders.storage_class(name, **waits))
+        volume = builders.local_volume(
+            name,
+            capacity={"storage": size},
+            storageClassName=name,
+            local={"path": path},
+            volumeMode=mode,
+            nodeAffinity=builders.node_affinity(node),
+            persistentVolumeReclaimPolicy="Retain",
+        )
+        self.api.post("/api/v1/persistentvolumes", volume)
+        wanted = {"storageClassName": name, "volumeMode": mode, "resources": {"requests": {"storage": size}}}
+        self.api.post(self.space.core("persistentvolumeclaims"), builders.claim(name, **wanted))
+        return name
+
+    def _why(self, name: str) -> str:
+        pod = self.api.get(self.space.core("pods", name))
+        told: Sequence[Any] = self.api.get(self.space.core("events"))["items"]
+        lines = [f"{one['reason']}: {one.get('message')}" for one in told if one["involvedObject"].get("name") == name]
+        return "\n".join([str(pod["status"]), *lines])
+
+
+def claimed(claim: str) -> dict[str, Any]:
+    """The volume of a pod that uses the claim."""
+    return {"volumes": [{"name": "disk", "persistentVolumeClaim": {"claimName": claim}}]}
