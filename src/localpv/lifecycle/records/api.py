@@ -24,6 +24,9 @@ from localpv.client.pacing import Clock, SystemClock
 from localpv.lifecycle.records.feed import Feed
 from localpv.lifecycle.records.protocol import Event
 
+UNLOCKED_TRIES = 5
+"""How often a write that needs no lock goes round others; a record has only two writers."""
+
 
 class ApiRecords:
     """The LocalDisks of one node, or, without a node, of all. Other nodes' records are not even read."""
@@ -67,12 +70,20 @@ class ApiRecords:
     ) -> LocalDisk:
         if not patch:
             return disk
-        # The uid keeps us from writing about one disk onto the record of its successor with the same name.
-        metadata = {"uid": disk.metadata.uid}
-        if locked:
-            metadata["resourceVersion"] = disk.metadata.resource_version
-        body = {"metadata": metadata, part: patch}
-        return await self._objects.patch(disk.metadata.name, body, subresource=subresource)
+        name, version = disk.metadata.name, disk.metadata.resource_version
+        for tries_left in reversed(range(1 if locked else UNLOCKED_TRIES)):
+            body = {"metadata": {"resourceVersion": version}, part: patch}
+            try:
+                return await self._objects.patch(name, body, subresource=subresource)
+            except errors.Conflict:
+                if not tries_left:
+                    raise
+                # A status has no other guard against being written onto a successor with the same name.
+                found = await self._objects.get(name)
+                if found.metadata.uid != disk.metadata.uid:
+                    raise
+                version = found.metadata.resource_version
+        raise AssertionError("the last try returns or raises")
 
 
 @contextlib.asynccontextmanager
