@@ -34,8 +34,13 @@ class Found:
 
 def probe(fd: int) -> Found:
     """Look at an open device or file. Blocks as long as the disk does: call it in a worker."""
-    library = _library()
-    return _with_tool(fd) if library is None else _with_library(library, fd)
+    # Once more open: libblkid reads a few bytes here and there, which a descriptor for direct reading refuses.
+    plain = os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        library = _library()
+        return _with_tool(plain) if library is None else _with_library(library, plain)
+    finally:
+        os.close(plain)
 
 
 @functools.cache
@@ -67,8 +72,7 @@ def _with_library(library: Any, fd: int) -> Found:
     probing = ctypes.c_void_p(handle)
     try:
         if library.blkid_probe_set_device(probing, fd, 0, 0) != 0:
-            # An empty device, or one of a few sectors, has no room for anything that libblkid knows.
-            return Found()
+            raise errors.HostError(f"the device cannot be looked at: {os.strerror(ctypes.get_errno())}")
         library.blkid_probe_enable_superblocks(probing, 1)
         library.blkid_probe_set_superblocks_flags(probing, _SUPERBLOCKS)
         library.blkid_probe_enable_partitions(probing, 1)

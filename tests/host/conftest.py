@@ -1,0 +1,82 @@
+"""Real loop devices and mounts. Everything made here goes again, also after a failure."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from localpv.host import loop
+from localpv.host.devices import KernelDevices
+from localpv.host.mounts import KernelMounts
+from localpv.host.trees import KernelTrees
+from localpv.host.wiping import KernelWiping
+from localpv.host.workers import Workers
+
+MIB = 1024 * 1024
+
+needs_root = pytest.mark.skipif(
+    os.geteuid() != 0 or not os.path.exists("/dev/loop-control"), reason="needs root and loop devices"
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents and "fake" not in item.name:
+            item.add_marker(needs_root)
+
+
+@pytest.fixture
+def make_disk(tmp_path: Path) -> Iterator[Callable[..., Path]]:
+    """Makes loop devices of the given number of MiB."""
+    made: list[Path] = []
+
+    def make(mib: int = 16, **options: bool) -> Path:
+        file = tmp_path / f"disk{len(made)}.img"
+        with open(file, "wb") as image:
+            image.truncate(mib * MIB)
+        made.append(loop.attach(file, **options))
+        return made[-1]
+
+    yield make
+    for device in made:
+        subprocess.run(["umount", "-q", str(device)], check=False)
+        loop.detach(device)
+
+
+@pytest.fixture
+def mount(tmp_path: Path) -> Iterator[Callable[..., None]]:
+    """Mounts, and unmounts in reverse order at the end."""
+    made: list[Path] = []
+
+    def mount(*arguments: str | Path) -> None:
+        subprocess.run(["mount", *map(str, arguments)], check=True)
+        made.append(Path(arguments[-1]))
+
+    yield mount
+    for place in reversed(made):
+        subprocess.run(["umount", "-l", str(place)], check=False, stderr=subprocess.DEVNULL)
+
+
+@pytest.fixture
+async def workers() -> Workers:
+    return Workers()
+
+
+@pytest.fixture
+async def devices(workers: Workers) -> KernelDevices:
+    return KernelDevices(workers=workers)
+
+
+@pytest.fixture
+async def trees(workers: Workers) -> KernelTrees:
+    return KernelTrees(workers=workers, mounts=KernelMounts())
+
+
+@pytest.fixture
+async def wiping(workers: Workers, devices: KernelDevices) -> KernelWiping:
+    return KernelWiping(workers=workers, devices=devices)

@@ -1,0 +1,235 @@
+"""A directory volume is emptied, and nothing outside it is ever touched."""
+
+# ruff: noqa: ASYNC220, ASYNC221 - a test may wait for its own tools
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from localpv import errors
+from localpv.host import trees as trees_module
+from localpv.host.trees import KernelTrees
+from localpv.model.methods import Progress
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "disks"
+    (folder / "vol").mkdir(parents=True)
+    return folder
+
+
+@pytest.mark.seed("CLN-8")
+async def test_everything_in_a_volume_is_removed_and_the_volume_stays(trees: KernelTrees, folder: Path) -> None:
+    volume = folder / "vol"
+    (volume / "a" / "b").mkdir(parents=True)
+    (volume / "a" / "b" / "file").write_text("secret")
+    (volume / ".hidden").write_text("secret")
+    os.mkfifo(volume / "pipe")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(volume / "socket"))
+    os.mknod(volume / "null", 0o20666, os.makedev(1, 3))
+    for name in (b"\xff\xfe", b"new\nline", b"-rf", b" ", b"x" * 255):
+        (volume / os.fsdecode(name)).write_text("secret")
+
+    assert await trees.empty(volume, inside=folder) == 12
+    assert os.listdir(volume) == []
+
+
+async def test_links_are_removed_and_what_they_lead_to_stays(trees: KernelTrees, folder: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "precious").write_text("precious")
+    (folder / "vol" / "link").symlink_to(outside)
+    (folder / "vol" / "file-link").symlink_to(outside / "precious")
+    os.link(outside / "precious", folder / "vol" / "hard")
+
+    await trees.empty(folder / "vol", inside=folder)
+
+    assert os.listdir(folder / "vol") == []
+    assert (outside / "precious").read_text() == "precious"
+
+
+async def test_a_volume_that_became_a_link_is_not_entered(trees: KernelTrees, folder: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "precious").write_text("precious")
+    (folder / "vol").rmdir()
+    (folder / "vol").symlink_to(outside)
+
+    with pytest.raises(errors.OutsideFolder):
+        await trees.empty(folder / "vol", inside=folder)
+    assert (outside / "precious").exists()
+
+
+async def test_a_folder_on_the_way_that_became_a_link_is_not_entered(
+    trees: KernelTrees, folder: Path, tmp_path: Path
+) -> None:
+    outside = tmp_path / "outside"
+    (outside / "vol").mkdir(parents=True)
+    (outside / "vol" / "precious").write_text("precious")
+    (folder / "way").symlink_to(outside)
+
+    with pytest.raises(errors.OutsideFolder):
+        await trees.empty(folder / "way" / "vol", inside=folder)
+    assert (outside / "vol" / "precious").exists()
+
+
+async def test_directories_swapped_for_links_during_the_deletion_are_not_followed(
+    trees: KernelTrees, folder: Path, tmp_path: Path
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "precious").write_text("precious")
+    volume = folder / "vol"
+    for number in range(300):
+        (volume / f"d{number}").mkdir()
+        for file in range(5):
+            (volume / f"d{number}" / f"f{file}").touch()
+    # Swaps a directory for a link and back as fast as it can while the volume is being emptied.
+    script = (
+        "import os, sys\nn = 0\n"
+        "while True:\n    n = (n + 7) % 300\n    d = sys.argv[1] + f'/d{n}'\n"
+        "    try:\n        os.rename(d, d + '.away'); os.symlink(sys.argv[2], d)\n    except OSError: pass\n"
+        "    try:\n        os.unlink(d); os.rename(d + '.away', d)\n    except OSError: pass\n"
+    )
+    with subprocess.Popen(["python3", "-c", script, str(volume), str(outside)]) as attacker:
+        try:
+            for _ in range(3):
+                try:
+                    await trees.empty(volume, inside=folder)
+                except errors.HostError:
+                    continue
+        finally:
+            attacker.kill()
+    assert (outside / "precious").read_text() == "precious"
+
+
+async def test_nothing_is_removed_while_something_is_mounted_below(
+    trees: KernelTrees, folder: Path, mount: Callable[..., None]
+) -> None:
+    (folder / "vol" / "file").touch()
+    (folder / "vol" / "sub").mkdir()
+    mount("-t", "tmpfs", "none", folder / "vol" / "sub")
+    (folder / "vol" / "sub" / "precious").touch()
+
+    with pytest.raises(errors.DeviceBusy):
+        await trees.empty(folder / "vol", inside=folder)
+    assert (folder / "vol" / "sub" / "precious").exists()
+    assert (folder / "vol" / "file").exists()
+
+
+@pytest.mark.parametrize("with_openat2", [True, False])
+async def test_a_mount_that_comes_after_the_look_is_not_entered(
+    folder: Path, tmp_path: Path, mount: Callable[..., None], monkeypatch: pytest.MonkeyPatch, with_openat2: bool
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "precious").touch()
+    (folder / "vol" / "a" / "sub").mkdir(parents=True)
+    # A bind mount of the same file system: the number of the device alone would not tell.
+    mount("--bind", outside, folder / "vol" / "a" / "sub")
+    monkeypatch.setattr(trees_module.openat, "_usable", with_openat2)
+
+    root = os.open(folder / "vol", os.O_RDONLY)
+    try:
+        with pytest.raises(errors.DeviceBusy):
+            trees_module.empty_directory(root, trees_module.Control())
+    finally:
+        os.close(root)
+    assert (outside / "precious").exists()
+
+
+async def test_a_path_beside_or_above_the_folder_is_refused(trees: KernelTrees, folder: Path, tmp_path: Path) -> None:
+    beside = tmp_path / "disks2"
+    beside.mkdir()
+    (beside / "precious").touch()
+    for path in (beside, folder, folder / ".." / "disks2", tmp_path, Path("/"), Path(f"{folder}/./vol/..")):
+        with pytest.raises(errors.OutsideFolder):
+            await trees.empty(path, inside=folder)
+    with pytest.raises(errors.OutsideFolder):
+        await trees.empty(beside, inside=Path("/"))
+    assert (beside / "precious").exists()
+
+
+async def test_immutable_and_append_only_files_and_directories_are_removed(trees: KernelTrees, folder: Path) -> None:
+    (folder / "vol" / "dir").mkdir()
+    (folder / "vol" / "dir" / "file").touch()
+    (folder / "vol" / "log").touch()
+    subprocess.run(["chattr", "+i", folder / "vol" / "dir" / "file", folder / "vol" / "dir"], check=True)
+    subprocess.run(["chattr", "+a", folder / "vol" / "log"], check=True)
+    subprocess.run(["chattr", "+i", folder / "vol"], check=True)
+    try:
+        await trees.empty(folder / "vol", inside=folder)
+    finally:
+        subprocess.run(["chattr", "-R", "-ia", folder / "vol"], check=False)
+    assert os.listdir(folder / "vol") == []
+
+
+async def test_a_tree_deeper_than_any_path_is_removed(trees: KernelTrees, folder: Path) -> None:
+    fd = os.open(folder / "vol", os.O_RDONLY)
+    for _ in range(3000):
+        os.mkdir("deep", dir_fd=fd)
+        below = os.open("deep", os.O_RDONLY, dir_fd=fd)
+        os.close(fd)
+        fd = below
+    os.close(os.open("file", os.O_CREAT | os.O_WRONLY, dir_fd=fd))
+    os.close(fd)
+
+    assert await trees.empty(folder / "vol", inside=folder) == 3001
+    assert os.listdir(folder / "vol") == []
+
+
+async def test_lost_and_found_stays_empty_and_closed(
+    trees: KernelTrees, folder: Path, make_disk: Callable[..., Path], mount: Callable[..., None]
+) -> None:
+    device = make_disk()
+    subprocess.run(["mkfs.ext4", "-q", str(device)], check=True)
+    mount(device, folder / "vol")
+    (folder / "vol" / "lost+found" / "hidden").mkdir()
+    os.chown(folder / "vol" / "lost+found", 1000, 1000)
+    os.setxattr(folder / "vol", "user.note", b"from the last tenant")
+    (folder / "vol" / "file").touch()
+
+    await trees.empty(folder / "vol", inside=folder)
+
+    assert os.listdir(folder / "vol") == ["lost+found"]
+    assert os.listdir(folder / "vol" / "lost+found") == []
+    assert os.stat(folder / "vol" / "lost+found").st_uid == 0
+    assert os.listxattr(folder / "vol") == []
+
+
+async def test_a_cancelled_deletion_stops_and_can_be_begun_again(trees: KernelTrees, folder: Path) -> None:
+    for number in range(20_000):
+        os.close(os.open(folder / "vol" / str(number), os.O_CREAT | os.O_WRONLY))
+    told: list[Progress] = []
+    started = asyncio.Event()
+
+    def tell(progress: Progress) -> None:
+        told.append(progress)
+        started.set()
+
+    deletion = asyncio.create_task(trees.empty(folder / "vol", inside=folder, on_progress=tell))
+    await started.wait()
+    deletion.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await deletion
+    left = len(os.listdir(folder / "vol"))
+    await asyncio.sleep(0.1)
+    assert len(os.listdir(folder / "vol")) == left > 0
+    assert await trees.empty(folder / "vol", inside=folder) == left
+
+
+async def test_a_command_that_leaves_something_is_not_believed(trees: KernelTrees, folder: Path) -> None:
+    (folder / "vol" / "file").touch()
+    with pytest.raises(errors.NotClean):
+        await trees.empty_with(["true"], folder / "vol", inside=folder)
+    await trees.empty_with(["sh", "-c", 'rm "$LOCAL_PV_FILESYSTEM"/file'], folder / "vol", inside=folder)
+    assert os.listdir(folder / "vol") == []

@@ -1,0 +1,264 @@
+"""A device is wiped only when it is the right one and nobody uses it, and is called clean only after a look."""
+
+# ruff: noqa: ASYNC110, ASYNC230 - a test may wait for its own tools
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from localpv import errors
+from localpv.host import loop, overwriting, readback
+from localpv.host import wiping as wiping_module
+from localpv.host.devices import KernelDevices
+from localpv.host.wiping import KernelWiping
+from localpv.host.workers import Control
+from localpv.model import methods
+from localpv.model.methods import Method, Progress, Readback
+
+MIB = 1024 * 1024
+
+
+def write_data(device: Path) -> None:
+    """Random data everywhere, and a file system on top."""
+    size = int(subprocess.check_output(["blockdev", "--getsize64", device]))
+    with open(device, "r+b") as disk:
+        disk.write(os.urandom(size))
+    subprocess.run(["mkfs.ext4", "-q", "-F", "-E", "nodiscard", device], check=True)
+
+
+def read_all(device: Path) -> bytes:
+    subprocess.run(["blockdev", "--flushbufs", device], check=True)
+    return device.read_bytes()
+
+
+@pytest.mark.seed("CLN-1", "CLN-2", "CLN-4")
+@pytest.mark.parametrize("method", [methods.Zero(), methods.Zero(2), methods.Discard(), methods.Shred(2)])
+async def test_every_byte_is_gone(
+    wiping: KernelWiping, devices: KernelDevices, make_disk: Callable[..., Path], method: Method
+) -> None:
+    disk = make_disk(9)
+    write_data(disk)
+    told: list[Progress] = []
+
+    await wiping.wipe(disk, method, expected=(await devices.describe(disk)).identity, on_progress=told.append)
+
+    assert read_all(disk) == bytes(9 * MIB)
+    assert told and all(progress.done <= progress.total for progress in told)
+
+
+async def test_zeroes_are_written_where_the_device_cannot_make_them(make_disk: Callable[..., Path]) -> None:
+    disk = make_disk(9)
+    write_data(disk)
+    fd = os.open(disk, os.O_RDWR | os.O_DIRECT)
+    try:
+        overwriting.zero(fd, 9 * MIB, Control(), passes=1, offload=False)
+    finally:
+        os.close(fd)
+    assert read_all(disk) == bytes(9 * MIB)
+
+
+@pytest.mark.seed("CLN-3")
+async def test_fs_reset_leaves_no_signature(
+    wiping: KernelWiping, devices: KernelDevices, make_disk: Callable[..., Path]
+) -> None:
+    disk = make_disk()
+    write_data(disk)
+    await wiping.wipe(disk, methods.FsReset(), expected=(await devices.describe(disk)).identity)
+    assert (await devices.describe(disk)).signatures == ()
+
+
+@pytest.mark.seed("CLN-6")
+async def test_a_command_finds_the_device_in_its_environment(
+    wiping: KernelWiping, devices: KernelDevices, make_disk: Callable[..., Path]
+) -> None:
+    disk = make_disk()
+    write_data(disk)
+    identity = (await devices.describe(disk)).identity
+    command = methods.Command(("/bin/sh", "-c", 'wipefs -q -a "$LOCAL_PV_BLKDEVICE"'))
+    await wiping.wipe(disk, command, expected=identity)
+    assert (await devices.describe(disk)).signatures == ()
+
+
+async def test_a_command_that_only_says_so_is_not_believed(
+    wiping: KernelWiping, devices: KernelDevices, make_disk: Callable[..., Path]
+) -> None:
+    disk = make_disk()
+    write_data(disk)
+    with pytest.raises(errors.NotClean):
+        await wiping.wipe(disk, methods.Command(("/bin/true",)), expected=(await devices.describe(disk)).identity)
+    with pytest.raises(errors.CommandFailed):
+        await wiping.wipe(disk, methods.Command(("/bin/false",)), expected=(await devices.describe(disk)).identity)
+
+
+async def test_another_disk_behind_the_same_link_is_not_wiped(
+    wiping: KernelWiping, devices: KernelDevices, make_disk: Callable[..., Path], tmp_path: Path
+) -> None:
+    recorded, other = make_disk(), make_disk()
+    write_data(other)
+    before = read_all(other)
+    link = tmp_path / "vol"
+    link.symlink_to(recorded)
+    identity = (await devices.describe(link)).identity
+    link.unlink()
+    link.symlink_to(other)
+
+    with pytest.raises(errors.DeviceChanged, match="by_id was loop-inode"):
+        await wiping.wipe(link, methods.Zero(), expected=identity)
+    assert read_all(other) == before
+
+
+async def test_another_file_behind_the_same_loop_device_is_not_wiped(
+    wiping: KernelWiping, devices: KernelDevices, tmp_path: Path
+) -> None:
+    for name in ("first", "second"):
+        (tmp_path / name).write_bytes(b"precious" * (MIB // 8))
+    with loop.attached(tmp_path / "first") as device:
+        identity = (await devices.describe(device)).identity
+    with loop.attached(tmp_path / "second") as device:
+        expected = dataclasses.replace(identity, major_minor=str((await devices.describe(device)).number))
+        with pytest.raises(errors.DeviceChanged):
+            await wiping.wipe(device, methods.Zero(), expected=expected)
+    assert (tmp_path / "second").read_bytes() == b"precious" * (MIB // 8)
+
+
+async def test_a_disk_replaced_between_look_and_act_is_not_wiped(devices: KernelDevices, tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        (tmp_path / name).write_bytes(b"precious" * (MIB // 8))
+    device = loop.attach(tmp_path / "first")
+    described = await devices.describe(device)
+    loop.detach(device)
+    again = loop.attach(tmp_path / "second")
+    try:
+        # The kernel may have given out another number meanwhile; the look must not match in either case.
+        described = dataclasses.replace(described, path=again, number=(await devices.describe(again)).number)
+        with pytest.raises(errors.DeviceChanged):
+            wiping_module._work(methods.Zero(), described, Readback.FULL)(Control())
+    finally:
+        loop.detach(again)
+    assert (tmp_path / "second").read_bytes() == b"precious" * (MIB // 8)
+
+
+async def test_a_mounted_device_is_not_wiped(
+    wiping: KernelWiping,
+    devices: KernelDevices,
+    make_disk: Callable[..., Path],
+    mount: Callable[..., None],
+    tmp_path: Path,
+) -> None:
+    disk = make_disk()
+    write_data(disk)
+    identity = (await devices.describe(disk)).identity
+    (tmp_path / "mnt").mkdir()
+    mount(disk, tmp_path / "mnt")
+    with pytest.raises(errors.DeviceBusy, match="mounted at"):
+        await wiping.wipe(disk, methods.Zero(), expected=identity)
+
+
+@pytest.mark.parametrize("method", [methods.Zero(), methods.FsReset(), methods.Command(("/bin/true",))])
+async def test_a_device_that_somebody_claims_is_not_wiped(
+    wiping: KernelWiping, devices: KernelDevices, make_disk: Callable[..., Path], method: Method
+) -> None:
+    disk = make_disk(8)
+    identity = (await devices.describe(disk)).identity
+    fd = os.open(disk, os.O_RDONLY | os.O_EXCL)
+    try:
+        with pytest.raises(errors.DeviceBusy):
+            await wiping.wipe(disk, method, expected=identity)
+    finally:
+        os.close(fd)
+    await wiping.wipe(disk, method, expected=identity)
+
+
+async def test_a_device_nobody_can_identify_is_not_wiped(wiping: KernelWiping, make_disk: Callable[..., Path]) -> None:
+    from localpv.model.identity import Identity
+
+    with pytest.raises(errors.DeviceChanged):
+        await wiping.wipe(make_disk(8), methods.Zero(), expected=Identity(size_bytes=8 * MIB))
+
+
+async def test_nobody_can_mount_a_device_that_is_being_wiped_and_a_cancelled_wiping_stops(
+    wiping: KernelWiping, devices: KernelDevices, make_disk: Callable[..., Path], tmp_path: Path
+) -> None:
+    disk = make_disk(256)
+    identity = (await devices.describe(disk)).identity
+    started = asyncio.Event()
+    wiped = asyncio.create_task(
+        wiping.wipe(disk, methods.Shred(50), expected=identity, on_progress=lambda _: started.set())
+    )
+    await started.wait()
+    described = await devices.describe(disk)
+    assert described.opens_exclusively is False
+    with pytest.raises(errors.DeviceBusy):
+        await wiping.wipe(disk, methods.Zero(), expected=identity)
+    wiped.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await wiped
+    assert (await devices.describe(disk)).opens_exclusively is True
+    await wiping.wipe(disk, methods.Zero(), expected=identity, verify=Readback.SAMPLE)
+
+
+async def test_a_cancelled_wiping_ends_its_command(
+    wiping: KernelWiping, devices: KernelDevices, make_disk: Callable[..., Path], tmp_path: Path
+) -> None:
+    disk = make_disk(8)
+    pid = tmp_path / "pid"
+    command = methods.Command(("/bin/sh", "-c", f"echo $$ > {pid}.new; mv {pid}.new {pid}; sleep 60 & sleep 60"))
+    wiped = asyncio.create_task(wiping.wipe(disk, command, expected=(await devices.describe(disk)).identity))
+    while not pid.exists():
+        await asyncio.sleep(0.01)
+    wiped.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await wiped
+    assert not Path(f"/proc/{pid.read_text().strip()}").exists()
+
+
+@pytest.mark.parametrize("method", [methods.AtaErase(), methods.NvmeFormat()])
+async def test_a_drive_that_cannot_erase_itself_is_refused_by_name(
+    wiping: KernelWiping, devices: KernelDevices, make_disk: Callable[..., Path], method: Method
+) -> None:
+    disk = make_disk(8)
+    with pytest.raises(errors.NotSupported):
+        await wiping.wipe(disk, method, expected=(await devices.describe(disk)).identity)
+
+
+async def test_a_read_only_device_is_refused(
+    wiping: KernelWiping, devices: KernelDevices, make_disk: Callable[..., Path]
+) -> None:
+    disk = make_disk(8, read_only=True)
+    with pytest.raises(errors.NotSupported, match="read-only"):
+        await wiping.wipe(disk, methods.Zero(), expected=(await devices.describe(disk)).identity)
+
+
+@pytest.mark.parametrize("place", [0, 5 * MIB + 17, 9 * MIB - 1])
+async def test_one_byte_that_is_left_is_found(make_disk: Callable[..., Path], place: int) -> None:
+    disk = make_disk(9)
+    with open(disk, "r+b") as file:
+        file.seek(place)
+        file.write(b"\1")
+    fd = os.open(disk, os.O_RDWR | os.O_DIRECT)
+    try:
+        for how in Readback:
+            with pytest.raises(errors.NotClean):
+                readback.verify_zero(fd, 9 * MIB, how, Control())
+    finally:
+        os.close(fd)
+
+
+async def test_a_drive_that_only_says_it_erased_itself_is_found_out(make_disk: Callable[..., Path]) -> None:
+    fd = os.open(make_disk(8), os.O_RDWR)
+    try:
+        canaries = readback.Canaries(fd, 8 * MIB, 512)
+        canaries.write()
+        with pytest.raises(errors.NotClean):
+            canaries.verify_gone()
+        overwriting.zero(fd, 8 * MIB, Control(), passes=1, offload=True)
+        canaries.verify_gone()
+    finally:
+        os.close(fd)
