@@ -136,6 +136,10 @@ class OfferedVolume(Part, frozen=True, kw_only=True):
     uid: str = ""
     """UID of the PersistentVolume. It is written after the volume was created."""
 
+    reclaim_policy: str = ""
+    """Reclaim policy that the PersistentVolume was last seen with. It decides what becomes of the disk when somebody
+    deletes the volume by hand: with Retain nothing is cleaned."""
+
 
 class CleanOrder(Part, frozen=True, kw_only=True):
     """The order to clean the disk for one released volume."""
@@ -145,6 +149,9 @@ class CleanOrder(Part, frozen=True, kw_only=True):
 
     volume_uid: Annotated[str, _rule(minLength=1)] = msgspec.field(name="volumeUID")
     """UID of the PersistentVolume whose data must go. A cleaning counts only for this one."""
+
+    claim_uid: str = msgspec.field(default="", name="claimUID")
+    """UID of the claim that left the data, when it is known. A volume that is offered again keeps its own UID."""
 
     method: tuple[str, ...] = ()
     """A built-in method with its arguments, or a command with its arguments."""
