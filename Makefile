@@ -1,15 +1,16 @@
 # localpv: `make` shows this menu.
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check format bench seeds generate clean
+.PHONY: help setup run test check format bench seeds generate clean cluster test-kubernetes setup-kubernetes
 
 VENV := .venv
 PYTHON := $(VENV)/bin/python
 STAMP := $(VENV)/.ready
+NODES := 1
 
 help: ## Show this menu
 	@echo "localpv: local disks as Kubernetes volumes"
 	@echo
-	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## Make .venv and install all that is needed (as root also system packages)
 
@@ -23,6 +24,17 @@ run: setup ## Start localpv on this machine with demo disks (Ctrl-C stops it)
 test: setup ## Run all tests that need no cluster
 	@$(PYTHON) -m pytest tests/unit tests/engine tests/contract tests/clients $(ARGS)
 
+test-kubernetes: setup-kubernetes ## Run the contract and all that needs a cluster on a real Kubernetes (as root)
+	@$(PYTHON) -m tests.kubernetes.control_plane --controllers --run $(PYTHON) -m pytest tests/contract $(ARGS)
+	@$(PYTHON) -m pytest tests/kubernetes $(ARGS)
+
+cluster: setup-kubernetes ## Run a real Kubernetes cluster on this machine (as root; NODES=1, 2 or 3; Ctrl-C removes it)
+	@$(PYTHON) -m tests.kubernetes.cluster --image --nodes $(NODES)
+
+setup-kubernetes: setup
+	@bash tools/setup_kubernetes.sh
+	@$(PYTHON) -m tests.kubernetes.build
+
 check: setup ## Run ruff, mypy, import-linter and see that generated files are up to date
 	@$(VENV)/bin/ruff format --check src tests tools
 	@$(VENV)/bin/ruff check src tests tools
@@ -30,6 +42,7 @@ check: setup ## Run ruff, mypy, import-linter and see that generated files are u
 	@$(VENV)/bin/lint-imports --no-cache
 	@$(PYTHON) tools/generate_schema.py --check
 	@$(PYTHON) tools/generate_protobuf.py --check
+	@$(PYTHON) tools/generate_crds.py --check
 	@$(PYTHON) tools/generate_docs.py --check
 
 format: setup ## Format the code
@@ -39,6 +52,7 @@ format: setup ## Format the code
 generate: setup ## Write generated files anew
 	@$(PYTHON) tools/generate_schema.py
 	@$(PYTHON) tools/generate_protobuf.py
+	@$(PYTHON) tools/generate_crds.py
 	@$(PYTHON) tools/generate_docs.py
 
 bench: setup ## Measure the engine and print the figures beside their targets

@@ -131,7 +131,7 @@ LIMITS = (
     Limit(f"{_SERVER}.verbs.list.CHUNK", "bytes", "the piece is sent, others have their turn, the next piece follows"),
     Limit(f"{_SERVER}.verbs.list.BREATH", "objects", "others have their turn, then the list goes on"),
     Limit(f"{_SERVER}.body.MAX_BYTES", "bytes", "413 RequestEntityTooLarge"),
-    Limit(f"{_SERVER}.handler.MAX_WARNINGS", "warnings", "further warnings of the same answer are left out"),
+    Limit(f"{_SERVER}.responses.MAX_WARNINGS", "warnings", "further warnings of the same answer are left out"),
     Limit(f"{_SERVER}.revisions.PATIENCE", "s", "504 Timeout: the server has not got that far"),
     Limit(f"{_SERVER}.writing.GENERATED_NAME_TRIES", "tries", "409 AlreadyExists for an object with generateName"),
     Limit(f"{_SERVER}.server.DRAIN_SECONDS", "s", "requests that are still under way at a stop are cut off"),

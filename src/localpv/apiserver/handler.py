@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 from aiohttp import web
 
 from localpv.api import selectors, status
 from localpv.api.managed import managers
-from localpv.api.objects import Object, new_uid
 from localpv.api.resources import BINDINGS
-from localpv.apiserver import addresses, body, discovery, negotiation, presentation
+from localpv.apiserver import addresses, body, negotiation, presentation, responses
 from localpv.apiserver.access import Access
 from localpv.apiserver.addresses import Address
 from localpv.apiserver.auth import reviews, token_request
@@ -25,6 +23,7 @@ from localpv.apiserver.auth.identity import User
 from localpv.apiserver.call import Call, Reply, check_write_options
 from localpv.apiserver.negotiation import Form
 from localpv.apiserver.openapi.documents import Documents
+from localpv.apiserver.plain_paths import UNKNOWN, PlainPaths
 from localpv.apiserver.registry import Kind, Kinds
 from localpv.apiserver.revisions import Revisions
 from localpv.apiserver.verbs import create as creating
@@ -50,14 +49,7 @@ from localpv.store.store import Store
 
 log = logging.getLogger(__name__)
 
-_UNKNOWN = "the server could not find the requested resource"
-
-_PROCESS, _COUNT = new_uid()[:23], itertools.count(1)
-MAX_WARNINGS = 100
-"""More than a client would read, and less than would make a header that it refuses."""
-
 _OPTIONS = {"create": "CreateOptions", "update": "UpdateOptions", "patch": "PatchOptions"}
-_HEALTH = frozenset({"/livez", "/readyz", "/healthz"})
 
 
 class Handler:
@@ -77,8 +69,7 @@ class Handler:
         self._kinds = kinds
         self._writer = writer
         self._access = access
-        self._documents = documents
-        self._is_ready = is_ready
+        self._plain = PlainPaths(kinds=kinds, access=access, documents=documents, is_ready=is_ready)
         self._revisions = Revisions(store)
         self._closing = asyncio.Event()
 
@@ -91,24 +82,24 @@ class Handler:
         try:
             return await self._answer(request)
         except ApiError as error:
-            return _failure(error)
+            return responses.failure(error)
         except StoreError as error:
             log.error("a write failed error=%s", error)
-            return _failure(Unavailable(f"{error.message}; {error.hint}" if error.hint else error.message))
+            return responses.failure(Unavailable(f"{error.message}; {error.hint}" if error.hint else error.message))
         except LocalpvError as error:
-            return _failure(InternalError(error.message))
+            return responses.failure(InternalError(error.message))
         except (asyncio.CancelledError, ConnectionResetError):
             raise
         except Exception:
             log.exception("request failed method=%s path=%s", request.method, request.raw_path)
-            return _failure(InternalError("the server met an error of its own; its log has more"))
+            return responses.failure(InternalError("the server met an error of its own; its log has more"))
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         path, _, text = request.raw_path.partition("?")
         user = self._access.user(request, path)
         address = addresses.parse(path)
         if address is None:
-            return await self._plain_path(request, path, user)
+            return await self._plain.answer(request, path, user)
         kind = self._kinds.find(address.group, address.version, address.plural)
         try:
             query = addresses.parse_query(text)
@@ -126,7 +117,7 @@ class Handler:
         )
         self._access.require(user, attributes, query.get("fieldSelector", ""))
         if kind is None or address.rest or (address.namespace and not kind.resource.namespaced):
-            raise NotFound(_UNKNOWN)
+            raise NotFound(UNKNOWN)
         return await self._resource(request, kind, address, verb, user, query)
 
     # -- resources -------------------------------------------------------------------------------------------------
@@ -142,7 +133,7 @@ class Handler:
     ) -> web.StreamResponse:
         resource = kind.resource
         if address.subresource and address.subresource not in resource.subresources:
-            raise NotFound(_UNKNOWN)
+            raise NotFound(UNKNOWN)
         if not address.subresource and verb not in resource.verbs:
             raise status.method_not_allowed(resource.plural, resource.group)
         if verb in ("update", "patch") and not address.name:
@@ -278,12 +269,12 @@ class Handler:
         if "pretty" in call.query and call.flag("pretty"):
             value = msgspec.json.format(value, indent=2)
         response = web.Response(
-            body=_yaml(value) if form.yaml else value,
+            body=responses.yaml(value) if form.yaml else value,
             status=reply.status,
             content_type=form.content_type,
-            headers=_headers(),
+            headers=responses.headers(),
         )
-        return _warned(call, response)
+        return responses.warned(call, response)
 
     async def _stream(
         self, request: web.BaseRequest, call: Call, pieces: AsyncIterator[bytes], form: Form, *, pretty: bool
@@ -294,9 +285,13 @@ class Handler:
         if second is None or form.yaml or pretty:
             rest = b"" if second is None else second + b"".join([piece async for piece in pieces])
             whole = msgspec.json.format(first + rest, indent=2) if pretty else first + rest
-            text = _yaml(whole) if form.yaml else whole
-            return _warned(call, web.Response(body=text, content_type=form.content_type, headers=_headers()))
-        response = _warned(call, web.StreamResponse(headers={"Content-Type": form.content_type, **_headers()}))
+            text = responses.yaml(whole) if form.yaml else whole
+            return responses.warned(
+                call, web.Response(body=text, content_type=form.content_type, headers=responses.headers())
+            )
+        response = responses.warned(
+            call, web.StreamResponse(headers={"Content-Type": form.content_type, **responses.headers()})
+        )
         await response.prepare(request)
         await response.write(first)
         await response.write(second)
@@ -310,7 +305,9 @@ class Handler:
             call.query = {**call.query, "fieldSelector": f"metadata.name={call.name}"}
         watch = watching.Watch(call, form, store=self._store, revisions=self._revisions)
         await watch.wait_for_start()
-        response = _warned(call, web.StreamResponse(headers={"Content-Type": form.content_type, **_headers()}))
+        response = responses.warned(
+            call, web.StreamResponse(headers={"Content-Type": form.content_type, **responses.headers()})
+        )
         response.enable_chunked_encoding()
         await response.prepare(request)
         try:
@@ -320,44 +317,6 @@ class Handler:
         except ConnectionError:
             pass  # the client has gone: that is how watches usually end
         return response
-
-    def _health(self, path: str, *, verbose: bool) -> web.Response:
-        ready = self._is_ready() or path == "/livez"
-        if not verbose:
-            return web.Response(text="ok" if ready else "not ready yet", status=200 if ready else 503)
-        name = path.strip("/")
-        lines = ["[+]ping ok", "[+]store ok" if ready else "[-]store failed: not ready yet"]
-        lines.append(f"{name} check {'passed' if ready else 'failed'}")
-        return web.Response(text="\n".join(lines) + "\n", status=200 if ready else 503)
-
-    # -- everything that is no resource ----------------------------------------------------------------------------
-
-    async def _plain_path(self, request: web.BaseRequest, path: str, user: User) -> web.StreamResponse:
-        method = request.method
-        if path in _HEALTH:
-            return self._health(path, verbose="verbose" in request.raw_path.partition("?")[2])
-        self._access.require_path(user, method.lower(), path)
-        if method not in ("GET", "HEAD"):
-            raise NotFound(_UNKNOWN)
-        accept, etag = request.headers.get("Accept", ""), request.headers.get("If-None-Match", "")
-        answer: discovery.Answer | None
-        if path.startswith("/openapi/"):
-            # Documents are built in a thread: tens of milliseconds in which others would wait.
-            answer = await asyncio.to_thread(
-                self._documents.respond,
-                path,
-                accept=accept,
-                if_none_match=etag,
-                accept_encoding=request.headers.get("Accept-Encoding", ""),
-                hash=addresses.parse_query(request.raw_path.partition("?")[2]).get("hash", ""),
-            )
-        else:
-            answer = discovery.respond(path, accept, self._kinds.resources(), if_none_match=etag, address=request.host)
-        if answer is None:
-            raise NotFound(_UNKNOWN)
-        return web.Response(
-            body=answer.body, status=answer.status, headers={**answer.headers, "Content-Type": answer.content_type}
-        )
 
 
 def _selected_name(query: Mapping[str, str]) -> str:
@@ -386,26 +345,6 @@ def _verb(method: str, address: Address, query: Mapping[str, str]) -> str:
     return method.lower()
 
 
-AnyResponse = TypeVar("AnyResponse", bound=web.StreamResponse)
-
-
-def _warned(call: Call, response: AnyResponse) -> AnyResponse:
-    for warning in call.warnings[:MAX_WARNINGS]:
-        response.headers.add("Warning", f'299 - "{_quotable(warning)}"')
-    return response
-
-
-def _quotable(text: str) -> str:
-    """Fit for a header: names of unknown fields are the client's and may hold anything, line ends included."""
-    shown = "".join(char if char.isprintable() else " " for char in text[:256])
-    return shown.replace("\\", "\\\\").replace('"', '\\"')
-
-
-def _headers() -> dict[str, str]:
-    """What every answer carries; the id is for finding a request in logs of several programs."""
-    return {"Cache-Control": "no-cache, private", "Audit-Id": f"{_PROCESS}-{next(_COUNT):x}"}
-
-
 async def _read(request: web.BaseRequest) -> bytes:
     if request.content_length is not None and request.content_length > body.MAX_BYTES:
         raise TooLarge(f"the body of the request is larger than the limit of {body.MAX_BYTES} bytes")
@@ -416,23 +355,3 @@ async def _read(request: web.BaseRequest) -> bytes:
         if size > body.MAX_BYTES:
             raise TooLarge(f"the body of the request is larger than the limit of {body.MAX_BYTES} bytes")
     return b"".join(pieces)
-
-
-def _failure(error: ApiError) -> web.Response:
-    response = web.Response(
-        body=encode(status.to_status(error)),
-        status=error.code,
-        content_type=negotiation.JSON,
-        headers=_headers(),
-    )
-    if error.retry_after_seconds:
-        response.headers["Retry-After"] = str(error.retry_after_seconds)
-    return response
-
-
-def _yaml(value: bytes) -> bytes:
-    import yaml
-
-    obj: Object = msgspec.json.decode(value)
-    text: str = yaml.safe_dump(obj, sort_keys=False)
-    return text.encode()
