@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -64,8 +65,13 @@ def machine() -> None:
 @pytest.fixture(scope="session")
 def running(machine: None) -> Iterator[cluster.Cluster]:
     """The cluster that the tests of a run share: use unique names, leave nothing behind."""
-    with cluster.running(nodes=NODES) as made:
-        yield made
+    # A terminated run takes its cluster down as an interrupted one does.
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with cluster.running(nodes=NODES) as made:
+            yield made
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @pytest.fixture(scope="session")

@@ -18,14 +18,14 @@ import ssl
 import subprocess
 import sys
 import tempfile
-import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.kubernetes import build, certificates
+from tests.kubernetes import build, certificates, ledger
 from tests.kubernetes.programs import NotReady, Programs, free_ports, write_private
 
 KUBECONFIG_VARIABLE = "LOCALPV_CONTRACT_KUBECONFIG"
@@ -65,6 +65,7 @@ def running(*, folder: Path | None = None, controllers: bool = False, port: int 
         yield plane
     finally:
         programs.stop()
+        ledger.keep_logs(place, name="control-plane")
         shutil.rmtree(place, ignore_errors=True)
 
 
@@ -204,22 +205,22 @@ def _kubeconfig(url: str, authority: Path, user: str, credentials: dict[str, str
 
 def until_told_to_stop(command: Sequence[str], kubeconfig: Path) -> int:
     """Run the command to its end; without one, wait for SIGTERM or Ctrl-C."""
-    stopped = threading.Event()
+    told: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stopped.set())
+        signal.signal(number, lambda number, _: told.append(number))
     if not command:
-        # Not stopped.wait() alone: a signal handler only runs when the main thread wakes up.
-        while not stopped.wait(1.0):
-            pass
+        # Signals that come between the look and the sleep wake it at the next second.
+        while not told:
+            time.sleep(1.0)
         return 0
     environment = os.environ | {"KUBECONFIG": str(kubeconfig), KUBECONFIG_VARIABLE: str(kubeconfig)}
     process = subprocess.Popen(list(command), env=environment)
-    while not stopped.is_set():
+    while True:
         with contextlib.suppress(subprocess.TimeoutExpired):
-            return process.wait(1.0)
-    # Ctrl-C in a terminal has reached the command too, a SIGTERM has not.
-    process.terminate()
-    return process.wait()
+            return process.wait(0.5)
+        # Ctrl-C in a terminal has reached the command too, which may have its own things to put in order.
+        if told and told[-1] == signal.SIGTERM:
+            process.terminate()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -238,10 +239,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with running(folder=options.dir, controllers=options.controllers, port=options.port) as plane:
             print(f"ready {plane.url} KUBECONFIG={plane.kubeconfig}", flush=True)
-            return until_told_to_stop(options.run, plane.kubeconfig)
-    except (build.Missing, NotReady) as error:
+            code = until_told_to_stop(options.run, plane.kubeconfig)
+        if options.run and code != 0:
+            print(f"the logs of kube-apiserver and the others are in {ledger.newest_logs()}", file=sys.stderr)
+        return code
+    except build.Missing as error:
+        # Tests that cannot run here count as skipped, except in CI, where everything should be there.
+        skipped = options.run and not os.environ.get("CI")
+        print(f"skipped: {error}" if skipped else error, file=sys.stderr)
+        return 0 if skipped else 1
+    except NotReady as error:
         print(error, file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return 130
 
 
 if __name__ == "__main__":

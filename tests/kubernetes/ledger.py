@@ -22,7 +22,7 @@ from tests.kubernetes import build
 ROOT = Path("/var/tmp/localpv-kubernetes")
 """Folders of clusters. On disk: overlay file systems and loop devices live in them."""
 
-LOGS_KEPT = 5
+LOGS_KEPT = 10
 GONE_SECONDS = 20.0
 KERNEL_SETTINGS = (
     "vm/overcommit_memory",
@@ -115,7 +115,7 @@ def clean(folder: Path) -> None:
     for name, value in told.get("kernel", {}).items():
         with contextlib.suppress(OSError):
             (Path("/proc/sys") / name).write_text(value)
-    _keep_logs(folder)
+    keep_logs(folder / "logs", name=folder.name)
     shutil.rmtree(folder, ignore_errors=True)
     with contextlib.suppress(OSError):
         folder.parent.rmdir()
@@ -221,13 +221,19 @@ def _remove_cgroup(name: str) -> None:
         time.sleep(0.02)
 
 
-def _keep_logs(folder: Path) -> None:
-    found = [path for path in (folder / "logs").glob("*.log") if path.stat().st_size]
+def keep_logs(folder: Path, *, name: str) -> None:
+    """Copy the logs in a folder to where those of the last few runs are kept."""
+    found = [path for path in folder.glob("*.log") if path.stat().st_size]
     if not found:
         return
-    target = logs_folder() / f"{time.strftime('%Y%m%d-%H%M%S')}-{folder.name}"
+    target = logs_folder() / f"{time.strftime('%Y%m%d-%H%M%S')}-{name}"
     target.mkdir(parents=True, exist_ok=True)
     for path in found:
         shutil.copy(path, target)
     for old in sorted(logs_folder().iterdir())[:-LOGS_KEPT]:
         shutil.rmtree(old, ignore_errors=True)
+
+
+def newest_logs() -> Path:
+    """The logs of the run that ended last."""
+    return max(logs_folder().iterdir())

@@ -156,7 +156,6 @@ def start_kubelet(node: Node, plane: ControlPlane) -> None:
         "failCgroupV1": False,
         "failSwapOn": False,
         "enforceNodeAllocatable": [],
-        "localStorageCapacityIsolation": False,
         # The disk is the whole machine's: how full it is must not matter to a test.
         "evictionHard": {"memory.available": "1Mi", "nodefs.available": "0.1%", "imagefs.available": "0.1%"},
         "imageGCHighThresholdPercent": 100,
@@ -165,6 +164,8 @@ def start_kubelet(node: Node, plane: ControlPlane) -> None:
         "resolvConf": str(node.folder / "resolv.conf"),
         "volumePluginDir": "/var/lib/kubelet/volume-plugins",
         "nodeStatusUpdateFrequency": "5s",
+        # How full volumes are is measured once a minute by default, too seldom to wait for.
+        "volumeStatsAggPeriod": "2s",
     }
     (node.folder / "kubelet.json").write_text(json.dumps(config, indent=1))
     node.say("kubelet")

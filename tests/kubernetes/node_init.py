@@ -38,6 +38,9 @@ def main(path: str) -> int:
     for command in settings["network"]:
         _run(*command)
     _mount(Path(settings["folder"]))
+    # Where tools look for it; the socket itself lies where the machine outside can reach it too.
+    Path("/run/containerd").mkdir()
+    Path("/run/containerd/containerd.sock").symlink_to(Path(settings["folder"]) / "containerd.sock")
     Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
     socket.sethostname(settings["name"])
     kept = [_Kept(settings["containerd"], Path(settings["logs"]) / f"{settings['name']}-containerd.log")]

@@ -40,14 +40,30 @@ def test_what_a_node_writes_below_etc_and_mnt_stays_in_the_node(running: cluster
     assert first.outside("/mnt/own/file").read_text() == "mine\n"
 
 
+def test_node_tells_how_full_its_volumes_are(running: cluster.Cluster, here: pods.Here) -> None:
+    node = running.nodes[0]
+    node.run("mkdir", "-p", "/mnt/measured")
+    claim = here.volume_on(node.name, "/mnt/measured")
+    mounts = [{"name": "disk", "mountPath": "/data"}]
+    name = here.start("sleep", "3600", spec=pods.claimed(claim), volumeMounts=mounts)
+    here.wait(name, "Running")
+
+    def measured() -> list[int]:
+        told = here.api.send("GET", f"/api/v1/nodes/{node.name}/proxy/stats/summary")
+        assert told.code == 200, told.raw
+        of_pod = [one for one in told.body["pods"] if one["podRef"]["name"] == name]
+        volumes = [volume for one in of_pod for volume in one.get("volume", ()) if "pvcRef" in volume]
+        return [volume["capacityBytes"] for volume in volumes]
+
+    assert wire.eventually(measured, "the kubelet has measured the volume", within=pods.POD_SECONDS)[0] > 0
+    here.delete(name)
+
+
 def test_token_of_a_pod_names_its_node_and_reaches_the_api(running: cluster.Cluster, here: pods.Here) -> None:
     folder = "/var/run/secrets/kubernetes.io/serviceaccount"
-    # busybox has no TLS that checks names, so the test itself shows the token to the server.
-    pod, said = here.run(
-        "sh",
-        "-c",
-        f"cat {folder}/token; echo; nc -w 5 -z $KUBERNETES_SERVICE_HOST $KUBERNETES_SERVICE_PORT && echo reached",
-    )
+    # busybox cannot check certificates, so the test itself shows the token to the server.
+    reach = "nc -w 5 $KUBERNETES_SERVICE_HOST $KUBERNETES_SERVICE_PORT </dev/null && echo reached"
+    pod, said = here.run("sh", "-c", f"cat {folder}/token; echo; {reach}")
     token, reached = said.split()
 
     payload = token.split(".")[1]
