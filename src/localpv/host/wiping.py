@@ -62,7 +62,7 @@ class KernelWiping:
 
     async def check(self, path: Path, *, expected: Identity) -> BlockDevice:
         device = await self._devices.describe(path)
-        _refuse(device, expected)
+        refuse(device, expected)
         return device
 
     async def wipe(
@@ -86,7 +86,8 @@ class KernelWiping:
         await self._workers.long(work, key=str(device.path), on_progress=on_progress)
 
 
-def _refuse(device: BlockDevice, expected: Identity) -> None:
+def refuse(device: BlockDevice, expected: Identity) -> None:
+    """Raise unless this is the expected device and nobody uses it."""
     # What is written on a device says nothing about which one it is here: a wiping that was cut short changed it.
     if not expected.same_device(device.identity, contents=False):
         found = expected.mismatches(device.identity, contents=False)

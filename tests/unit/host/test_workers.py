@@ -1,0 +1,128 @@
+"""One hung disk stops nobody, and no tool lives longer than its caller."""
+
+# ruff: noqa: ASYNC110 - what is waited for happens in a thread or another process
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from localpv import errors
+from localpv.host import commands
+from localpv.host.feeds import WAITING, Feed
+from localpv.host.workers import Control, Workers
+
+
+async def test_a_hung_disk_is_left_behind_and_the_others_answer() -> None:
+    workers, release = Workers(at_once=2), threading.Event()
+    try:
+        with pytest.raises(errors.HostTimeout):
+            await workers.call(lambda: release.wait(30), key="/dev/dead", timeout=0.05)
+        assert workers.stuck() == ("/dev/dead",)
+        before = time.monotonic()
+        with pytest.raises(errors.HostTimeout, match="still hangs"):
+            await workers.call(lambda: None, key="/dev/dead", timeout=5)
+        assert time.monotonic() - before < 1
+        answers = await asyncio.gather(
+            *(workers.call(lambda n=n: n, key=f"/dev/{n}", timeout=5) for n in range(20))  # type: ignore[misc]
+        )
+        assert answers == list(range(20))
+    finally:
+        release.set()
+    while workers.stuck():
+        await asyncio.sleep(0.01)
+    assert await workers.call(lambda: "back", key="/dev/dead", timeout=5) == "back"
+
+
+async def test_an_error_of_the_call_is_the_callers() -> None:
+    def fail() -> None:
+        raise FileNotFoundError("gone")
+
+    with pytest.raises(FileNotFoundError):
+        await Workers().call(fail, key="x", timeout=5)
+
+
+async def test_a_cancelled_job_has_stopped_when_its_caller_is_told() -> None:
+    steps: list[int] = []
+
+    def count(control: Control) -> None:
+        while True:
+            control.check()
+            steps.append(1)
+            time.sleep(0.01)
+
+    job = asyncio.create_task(Workers().long(count, key="x"))
+    while not steps:
+        await asyncio.sleep(0.01)
+    job.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await job
+    done = len(steps)
+    await asyncio.sleep(0.05)
+    assert len(steps) == done
+
+
+async def test_a_tool_gets_a_plain_environment_and_its_output_is_bounded() -> None:
+    answer = await commands.run(["env"], timeout=5, env={"A": "b"})
+    assert set(answer.stdout.split()) >= {"LC_ALL=C", "A=b"} and "HOME=" not in answer.stdout
+    told: list[int] = []
+    answer = await commands.run(
+        ["sh", "-c", "head -c 3000000 /dev/zero; echo end"], timeout=20, on_output=lambda part: told.append(len(part))
+    )
+    assert len(answer.stdout) == commands.KEPT_BYTES and answer.stdout.endswith("end\n")
+    assert sum(told) == 3_000_004
+
+
+async def test_a_tool_that_fails_tells_its_exit_code_and_words() -> None:
+    with pytest.raises(errors.CommandFailed, match="sh exited with 3: broken") as caught:
+        await commands.run(["sh", "-c", "echo broken >&2; exit 3"], timeout=5)
+    assert caught.value.exit_code == 3
+    assert (await commands.run(["sh", "-c", "exit 2"], timeout=5, ok=(0, 2))).exit_code == 2
+    with pytest.raises(errors.NotSupported, match="not installed"):
+        await commands.run(["no-such-tool"], timeout=5)
+
+
+async def test_a_tool_that_takes_too_long_is_killed_with_its_children(tmp_path: Path) -> None:
+    script = f"sleep 60 & echo $! > {tmp_path}/pid; wait"
+    with pytest.raises(errors.HostTimeout):
+        await commands.run(["sh", "-c", script], timeout=0.5)
+    await _gone(int((tmp_path / "pid").read_text()))
+
+
+async def test_a_tool_dies_with_the_process_that_started_it(tmp_path: Path) -> None:
+    script = (
+        "import asyncio\nfrom localpv.host import commands\n"
+        f"asyncio.run(commands.run(['sh', '-c', 'echo $$ > {tmp_path}/new; mv {tmp_path}/new {tmp_path}/pid; "
+        "exec sleep 60'], timeout=60))"
+    )
+    parent = await asyncio.create_subprocess_exec(sys.executable, "-c", script)
+    while not (tmp_path / "pid").exists():
+        await asyncio.sleep(0.02)
+    parent.kill()
+    await parent.wait()
+    await _gone(int((tmp_path / "pid").read_text()))
+
+
+async def _gone(pid: int) -> None:
+    async with asyncio.timeout(5):
+        while os.path.exists(f"/proc/{pid}"):
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                return
+            await asyncio.sleep(0.01)
+
+
+async def test_a_feed_that_nobody_reads_asks_to_look_at_everything() -> None:
+    feed = Feed(overflow=-1)
+    for number in range(WAITING + 1):
+        feed.put(number)
+    feed.put(5)
+    feed.put(5)
+    assert [await anext(feed), await anext(feed)] == [-1, 5]
+    feed.close()
+    assert [change async for change in feed] == []
