@@ -1,0 +1,76 @@
+"""The component that cleans: follows the records of its node and does what orders say."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import aclosing
+from pathlib import Path
+
+from localpv.client.watching import Synced
+from localpv.lifecycle.clean.hands import Hands
+from localpv.lifecycle.clean.locks import Locks
+from localpv.lifecycle.clean.machine import Limits, Machine
+from localpv.lifecycle.clean.slots import Slots
+from localpv.lifecycle.clean.telling import Events, Metrics, Silent
+from localpv.lifecycle.config.settings import ClassSettings
+from localpv.lifecycle.records import Records
+from localpv.runtime.clock import Clock, SystemClock
+from localpv.runtime.controller import Controller
+from localpv.runtime.queue import WorkQueue
+
+LOOKING = 8
+"""Records that are looked at while all places for cleanings are taken; one hung disk holds one for ten seconds."""
+
+
+class Cleaner:
+    """Cleans the disks of one node. `run` it for as long as the agent runs; cancelled, it stops between two writes."""
+
+    def __init__(
+        self,
+        *,
+        node: str,
+        records: Records,
+        classes: Callable[[], Mapping[str, ClassSettings]],
+        hands: Hands,
+        state_folder: Path,
+        clock: Clock | None = None,
+        events: Events | None = None,
+        metrics: Metrics | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        clock, limits = clock or SystemClock(), limits or Limits()
+        self._records = records
+        self._queue: WorkQueue[str] = WorkQueue(clock=clock)
+        machine = Machine(
+            node=node,
+            records=records,
+            classes=classes,
+            hands=hands,
+            locks=Locks(state_folder / "locks"),
+            slots=Slots(limits.at_once, call=self._queue.add),
+            clock=clock,
+            events=events or Silent(),
+            metrics=metrics or Silent(),
+            limits=limits,
+        )
+        self._controller = Controller(
+            "clean", machine.step, queue=self._queue, clock=clock, workers=limits.at_once + LOOKING
+        )
+
+    def look_at(self, name: str) -> None:
+        """Look at a record now, for example because something was unmounted."""
+        self._queue.add(name)
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._controller.run(), name="clean")
+            group.create_task(self._follow(), name="records to clean")
+
+    async def _follow(self) -> None:
+        async with aclosing(self._records.watch()) as events:
+            async for event in events:
+                # Most records never have an order; those that had one, also the deleted, may have to leave the line.
+                if isinstance(event, Synced) or not (event.object.spec.clean or event.object.status.cleaning):
+                    continue
+                self._queue.add(event.object.metadata.name)

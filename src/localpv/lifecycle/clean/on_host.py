@@ -1,0 +1,200 @@
+"""Hands on the real machine, made of the parts of `host`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from localpv import errors
+from localpv.api.kinds.localdisk import DiskIdentity, DiskKind, LocalDisk
+from localpv.host import commands, openat, paths
+from localpv.host.devices import Devices
+from localpv.host.mounts import Mounts
+from localpv.host.openers import Openers
+from localpv.host.trees import Trees
+from localpv.host.wiping import COMMAND_SECONDS, Wiping
+from localpv.host.workers import Report, Workers
+from localpv.lifecycle.clean import plans
+from localpv.lifecycle.clean.hands import Target
+from localpv.lifecycle.clean.places import Place
+from localpv.model.identity import Identity
+from localpv.model.methods import Progress, Readback
+from localpv.model.mounts import Mount
+
+LOOK_SECONDS = 10.0
+
+
+class HostHands:
+    """Devices through `wiping`, directories through `trees`."""
+
+    def __init__(
+        self,
+        *,
+        workers: Workers,
+        devices: Devices,
+        mounts: Mounts,
+        openers: Openers,
+        trees: Trees,
+        wiping: Wiping,
+        readback: Readback = Readback.FULL,
+    ) -> None:
+        self._workers, self._devices, self._mounts, self._openers = workers, devices, mounts, openers
+        self._trees, self._wiping = trees, wiping
+        self._readback = readback
+
+    async def look(self, disk: LocalDisk, place: Place) -> Target:
+        recorded = _recorded(disk)
+        if disk.status.kind == DiskKind.BLOCK_DEVICE:
+            return await self._look_at_device(place, recorded)
+        return await self._look_at_directory(place, recorded, DiskKind(disk.status.kind))
+
+    async def users(self, target: Target) -> str:
+        if target.device is not None:
+            return await self._users_of_device(target.device)
+        return await self._users_of_directory(target.place)
+
+    async def clean(self, target: Target, plan: plans.Plan, *, on_progress: Report) -> None:
+        place = target.place
+        match plan:
+            case plans.Wipe(method):
+                assert target.device is not None
+                await self._wiping.wipe(
+                    target.device, method, expected=target.identity, verify=self._readback, on_progress=on_progress
+                )
+            case plans.Empty():
+                await self._trees.empty(place.path, inside=place.folder, on_progress=on_progress)
+            case plans.Run(argv):
+                on_progress(Progress(done=0, step="running a command"))
+                await commands.run(argv, timeout=COMMAND_SECONDS, env={"LOCAL_PV_FILESYSTEM": str(place.path)})
+                await self._verify_empty(place, argv[0])
+            case plans.Remake():
+                raise errors.NotSupported(
+                    "a file system cannot be made anew here yet", hint="use fs-clean as fsCleanerCommand"
+                )
+
+    async def _look_at_device(self, place: Place, recorded: Identity) -> Target:
+        located = await self._workers.call(
+            lambda: paths.locate_device(place.folder, place.path), key=str(place.path), timeout=LOOK_SECONDS
+        )
+        found = await self._devices.describe(located.device_path, exclusive=False)
+        # What is written on a device may be anything: whoever had the volume wrote it.
+        _refuse_another(recorded, found.identity, place, contents=False)
+        return Target(
+            kind=DiskKind.BLOCK_DEVICE,
+            place=place,
+            identity=recorded,
+            lock=f"device-{found.number.major}-{found.number.minor}",
+            size_bytes=found.size_bytes,
+            device=found.path,
+        )
+
+    async def _look_at_directory(self, place: Place, recorded: Identity, kind: DiskKind) -> Target:
+        def look() -> tuple[int, int, int]:
+            root = paths.open_directory(place.folder, place.path)
+            try:
+                status = os.fstat(root)
+                return status.st_dev, status.st_ino, openat.mount_id(root)
+            finally:
+                os.close(root)
+
+        device, inode, mount_id = await self._workers.call(look, key=str(place.path), timeout=LOOK_SECONDS)
+        mount = await self._mount(mount_id, place)
+        is_mount_point = mount.mount_point == _real(place)
+        if is_mount_point is not (kind is DiskKind.MOUNT_POINT):
+            # Below a mount point that is not mounted lies another file system: the machine's own, most of the time.
+            raise errors.DeviceChanged(
+                f"{place.host_path} was recorded as {kind}, and now {'a' if is_mount_point else 'no'} mount is there",
+                hint="mount the right file system" if kind is DiskKind.MOUNT_POINT else "unmount it",
+            )
+        _refuse_another(recorded, await self._devices.behind(mount), place, contents=True)
+        return Target(
+            kind=kind,
+            place=place,
+            identity=recorded,
+            lock=f"directory-{os.major(device)}-{os.minor(device)}-{inode}",
+        )
+
+    async def _users_of_device(self, path: Path) -> str:
+        found = await self._devices.describe(path)
+        if found.in_use_by:
+            return found.in_use_by.removeprefix("it ")
+        if openers := await self._openers.of(found.number):
+            return f"is open in {', '.join(openers[:3])}"
+        return ""
+
+    async def _users_of_directory(self, place: Place) -> str:
+        real, table = _real(place), await self._mounts.table()
+        if below := table.below(real):
+            return f"has something mounted inside, at {below[0].mount_point}"
+        mount = table.containing(real)
+        if mount is None:
+            raise errors.OutsideFolder(f"{place.path} lies in no mount")
+        # Which directory of its file system the volume is: a pod's bind mount shows the same one, or one in it.
+        inside = real.relative_to(mount.mount_point)
+        root = Path(mount.root) / inside
+        own = {real, place.path, place.host_path}
+        for other in await self._mounts.everywhere(mount.device):
+            if other.mount_point in own or other.mount_id == mount.mount_id:
+                continue
+            if Path(other.root).is_relative_to(root):
+                return f"is mounted at {other.mount_point} too"
+        return ""
+
+    async def _mount(self, mount_id: int, place: Place) -> Mount:
+        for mount in await self._mounts.table():
+            if mount.mount_id == mount_id:
+                return mount
+        raise errors.HostError(f"the mount that {place.path} lies in is gone again")
+
+    async def _verify_empty(self, place: Place, command: str) -> None:
+        def names() -> list[str]:
+            root = paths.open_directory(place.folder, place.path)
+            try:
+                return [name for name in os.listdir(root) if name != "lost+found"]
+            finally:
+                os.close(root)
+
+        if left := await self._workers.call(names, key=str(place.path), timeout=LOOK_SECONDS):
+            raise errors.NotClean(
+                f"{command} ended well, but the directory still holds {', '.join(sorted(left)[:3])}",
+                hint="mend the command, or use fs-clean",
+            )
+
+
+def _real(place: Place) -> Path:
+    """The path as the mount table has it; the folder may be reached by links, the entry never is one."""
+    return Path(os.path.realpath(place.folder)) / place.path.name
+
+
+def _recorded(disk: LocalDisk) -> Identity:
+    if disk.spec.identity is None:
+        raise errors.DeviceChanged(
+            "nobody recorded which disk the volume was on, so none can be wiped for it",
+            hint="look at the disk and, if it is the right one, order it by hand: localpv wipe",
+        )
+    return identity_of(disk.spec.identity)
+
+
+def identity_of(recorded: DiskIdentity) -> Identity:
+    """An identity as it stands in a record."""
+    return Identity(
+        by_id=recorded.by_id,
+        wwn=recorded.wwn,
+        serial=recorded.serial,
+        part_uuid=recorded.part_uuid,
+        fs_uuid=recorded.fs_uuid,
+        major_minor=recorded.major_minor,
+        size_bytes=recorded.size_bytes,
+        model=recorded.model,
+        mount_id=recorded.mount_id,
+    )
+
+
+def _refuse_another(recorded: Identity, now: Identity, place: Place, *, contents: bool) -> None:
+    if recorded.same_device(now, contents=contents):
+        return
+    differences = "; ".join(map(str, recorded.mismatches(now, contents=contents)))
+    raise errors.DeviceChanged(
+        f"{place.host_path} is not the disk that was recorded: {differences or 'nothing tells that it is'}",
+        hint="put the right disk back, or remove the record if the disk was replaced on purpose",
+    )

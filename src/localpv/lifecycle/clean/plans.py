@@ -1,0 +1,101 @@
+"""What the words of an order mean for the kind of disk that it is about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from localpv import errors
+from localpv.api.kinds.localdisk import CleanOrder, DiskKind
+from localpv.lifecycle.config import cleaners
+from localpv.lifecycle.config.settings import ClassSettings
+from localpv.model import methods
+
+
+@dataclass(frozen=True, slots=True)
+class Wipe:
+    """Wipe a block device."""
+
+    method: methods.Method
+
+
+@dataclass(frozen=True, slots=True)
+class Empty:
+    """Remove everything in a directory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remake:
+    """Make the file system anew on the device that is mounted there and nowhere else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Run an administrator's command that empties the directory in LOCAL_PV_FILESYSTEM."""
+
+    argv: tuple[str, ...]
+
+
+Plan = Wipe | Empty | Remake | Run
+
+_DEVICE_METHODS = {"dd-zero": "zero", "blkdiscard": "discard", "hdparm": "ata-erase"}
+"""Where configuration and model have different words for the same thing."""
+
+_ONLY = {"hdparm": "normal", "nvme-format": "user-data"}
+"""Arguments that the model has no choice for; others are refused, never replaced."""
+
+
+def read(words: Sequence[str], *, kind: DiskKind) -> Plan:
+    """The plan that a method or a command means; NotSupported when it means none for this kind of disk."""
+    for_devices = kind is DiskKind.BLOCK_DEVICE
+    try:
+        if for_devices and words and words[0] in methods.built_in() and words[0] not in cleaners.METHODS:
+            return Wipe(methods.parse(words))
+        name, *arguments = cleaners.read(words, for_devices=for_devices).method
+        if name not in cleaners.METHODS:
+            return Wipe(methods.Command((name, *arguments))) if for_devices else Run((name, *arguments))
+        if not for_devices:
+            return Empty() if name == "fs-clean" else Remake()
+        if name in _ONLY:
+            if arguments != [_ONLY[name]]:
+                raise errors.NotSupported(f"{name} cannot do {' '.join(arguments)} yet", hint=f"use {_ONLY[name]}")
+            arguments = []
+        return Wipe(methods.parse([_DEVICE_METHODS.get(name, name), *arguments]))
+    except ValueError as error:
+        raise errors.NotSupported(f"the method of the order makes no sense: {' '.join(words)} {error}") from error
+
+
+def is_command(plan: Plan) -> bool:
+    return isinstance(plan, Run) or (isinstance(plan, Wipe) and isinstance(plan.method, methods.Command))
+
+
+def words(order: CleanOrder, settings: ClassSettings, *, kind: DiskKind) -> tuple[str, ...]:
+    """The method of an order; that of the class where the order names none."""
+    return order.method or _of_class(settings, kind).method
+
+
+def plan(order: CleanOrder, settings: ClassSettings, *, kind: DiskKind) -> Plan:
+    """What to do for an order.
+
+    A command is run only when the class, as this node has it, names the same: who may write orders is not by that
+    allowed to run anything as root on every node.
+    """
+    found = read(words(order, settings, kind=kind), kind=kind)
+    own = _of_class(settings, kind)
+    if is_command(found) and order.method and order.method not in (own.method, own.given):
+        raise errors.NotSupported(
+            f"the order wants {order.method[0]} run, which is not the cleaner of class {settings.name} on this node",
+            hint="wait until both have the same configuration, or order a built-in method: localpv wipe",
+        )
+    return found
+
+
+def tells_progress(plan: Plan) -> bool:
+    """Whether silence means that it hangs. Drives that erase themselves, tools and commands say nothing for hours."""
+    if isinstance(plan, Wipe):
+        return isinstance(plan.method, methods.Zero | methods.Shred | methods.Discard)
+    return isinstance(plan, Empty)
+
+
+def _of_class(settings: ClassSettings, kind: DiskKind) -> cleaners.Cleaner:
+    return settings.block_cleaner if kind is DiskKind.BLOCK_DEVICE else settings.fs_cleaner

@@ -1,0 +1,38 @@
+"""So many cleanings at once on a node; the others are in line and are called when their turn comes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+
+class Slots:
+    """Places for cleanings, given in the order in which they were asked for."""
+
+    def __init__(self, count: int, *, call: Callable[[str], None]) -> None:
+        self._free = count
+        self._call = call
+        self._line: dict[str, None] = {}
+
+    def take(self, name: str) -> bool:
+        """Whether there is a place for this one now; when not, it is in line and will be called."""
+        self._line.setdefault(name)
+        ahead = list(self._line).index(name)
+        if ahead >= self._free:
+            return False
+        del self._line[name]
+        self._free -= 1
+        return True
+
+    def give_back(self) -> None:
+        self._free += 1
+        self._call_next()
+
+    def leave(self, name: str) -> None:
+        """This one does not want a place any more: whoever is behind it moves up."""
+        if name in self._line:
+            del self._line[name]
+            self._call_next()
+
+    def _call_next(self) -> None:
+        for name in list(self._line)[: self._free]:
+            self._call(name)

@@ -1,0 +1,179 @@
+"""A node for journeys: real loop devices and directories, records in a folder, and the cleaner over them."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+
+from localpv.api.kinds import ObjectMeta
+from localpv.api.kinds.localdisk import (
+    Cleaning,
+    CleanOrder,
+    DiskIdentity,
+    DiskKind,
+    LocalDisk,
+    LocalDiskSpec,
+    LocalDiskStatus,
+    VolumeMode,
+)
+from localpv.host import loop
+from localpv.host.devices import KernelDevices
+from localpv.host.mounts import KernelMounts
+from localpv.host.openers import KernelOpeners
+from localpv.host.trees import KernelTrees
+from localpv.host.wiping import KernelWiping
+from localpv.host.workers import Workers
+from localpv.lifecycle.clean.cleaner import Cleaner
+from localpv.lifecycle.clean.machine import Limits
+from localpv.lifecycle.clean.on_host import HostHands
+from localpv.lifecycle.clean.telling import Events
+from localpv.lifecycle.config.settings import ClassSettings
+from localpv.lifecycle.records import names
+from localpv.lifecycle.records.folder import FolderRecords
+from localpv.model.identity import Identity
+
+NODE = "node-1"
+CLASS = "fast"
+MIB = 1024 * 1024
+PATTERN = b"the old tenant's secret "
+
+
+class Machine:
+    """One node in one folder. What it mounts and attaches goes with `close`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.disks = folder / "disks"
+        self.disks.mkdir(parents=True, exist_ok=True)
+        self.settings = ClassSettings(name=CLASS, host_dir=str(self.disks), mount_dir=str(self.disks))
+        self.records = FolderRecords(folder / "records")
+        self.workers = Workers()
+        self.mounts = KernelMounts()
+        self.devices = KernelDevices(workers=self.workers)
+        self._loops: list[Path] = []
+        self._mounted: list[Path] = []
+
+    def close(self) -> None:
+        self.records.close()
+        for path in reversed(self._mounted):
+            subprocess.run(["umount", "-l", path], check=False, capture_output=True)
+        for device in self._loops:
+            loop.detach(device)
+
+    def classes(self) -> Mapping[str, ClassSettings]:
+        return {CLASS: self.settings}
+
+    def hands(self) -> HostHands:
+        return HostHands(
+            workers=self.workers,
+            devices=self.devices,
+            mounts=self.mounts,
+            openers=KernelOpeners(workers=self.workers),
+            trees=KernelTrees(workers=self.workers, mounts=self.mounts),
+            wiping=KernelWiping(workers=self.workers, devices=self.devices),
+        )
+
+    def cleaner(self, *, limits: Limits | None = None, events: Events | None = None) -> Cleaner:
+        return Cleaner(
+            node=NODE,
+            records=self.records,
+            classes=self.classes,
+            hands=self.hands(),
+            state_folder=self.folder / "state",
+            limits=limits,
+            events=events,
+        )
+
+    @asynccontextmanager
+    async def cleaning(self, *, limits: Limits | None = None, events: Events | None = None) -> AsyncIterator[None]:
+        """The cleaner runs for as long as the block does."""
+        task = asyncio.create_task(self.cleaner(limits=limits, events=events).run())
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    def device(self, name: str, *, size: int = 32 * MIB, linked: bool = True) -> Path:
+        """A loop device full of old data, with a link to it among the disks."""
+        file = self.folder / f"{name}.img"
+        file.write_bytes((PATTERN * (size // len(PATTERN) + 1))[:size])
+        device = loop.attach(file)
+        self._loops.append(device)
+        if linked:
+            (self.disks / name).symlink_to(device)
+        return device
+
+    def mount(self, source: str | Path, at: Path, *options: str) -> Path:
+        at.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["mount", *options, str(source), str(at)], check=True, capture_output=True)
+        self._mounted.append(at)
+        return at
+
+    def unmount(self, at: Path) -> None:
+        subprocess.run(["umount", str(at)], check=True, capture_output=True)
+
+    async def identity(self, entry: str, kind: DiskKind) -> Identity:
+        path = self.disks / entry
+        if kind is DiskKind.BLOCK_DEVICE:
+            return (await self.devices.describe(path, exclusive=False)).identity
+        mount = (await self.mounts.table()).containing(path.parent.resolve() / entry)
+        assert mount is not None
+        return await self.devices.behind(mount)
+
+    async def record(self, entry: str, kind: DiskKind = DiskKind.BLOCK_DEVICE) -> LocalDisk:
+        """The record of a published disk, as discovery and the manager leave it."""
+        identity = DiskIdentity(**{f: getattr(await self.identity(entry, kind), f) for f in Identity.__slots__})
+        mode = VolumeMode.BLOCK if kind is DiskKind.BLOCK_DEVICE else VolumeMode.FILESYSTEM
+        disk = LocalDisk(
+            metadata=ObjectMeta(name=names.disk_name(NODE, CLASS, entry)),
+            spec=LocalDiskSpec(
+                node_name=NODE,
+                storage_class_name=CLASS,
+                entry=entry,
+                path=str(self.disks / entry),
+                volume_mode=mode,
+                identity=identity,
+            ),
+        )
+        disk = await self.records.create(disk)
+        return await self.records.write_status(disk, LocalDiskStatus(kind=kind, identity=identity))
+
+    async def order(self, disk: LocalDisk, *method: str, uid: str = "uid-1") -> LocalDisk:
+        clean = CleanOrder(volume_name=f"pv-{disk.spec.entry}", volume_uid=uid, method=method)
+        now = await self.records.get(disk.metadata.name)
+        assert now is not None
+        return await self.records.write_spec(now, msgspec.structs.replace(now.spec, clean=clean))
+
+    async def status(self, disk: LocalDisk) -> Cleaning | None:
+        now = await self.records.get(disk.metadata.name)
+        assert now is not None
+        return now.status.cleaning
+
+    async def until(self, disk: LocalDisk, *states: str, reason: str = "", seconds: float = 30.0) -> Cleaning:
+        """Wait until the cleaning of a disk is in one of these states."""
+        seen = None
+        try:
+            async with asyncio.timeout(seconds):
+                while True:
+                    seen = await self.status(disk)
+                    if seen is not None and seen.state in states and reason in ("", seen.reason):
+                        return seen
+                    await asyncio.sleep(0.02)
+        except TimeoutError:
+            raise AssertionError(f"never became {states} {reason}: {seen}") from None
+
+
+def holds_old_data(path: Path) -> bool:
+    """Whether the old pattern can be read anywhere on a device, past the kernel's cache."""
+    subprocess.run(["blockdev", "--flushbufs", path], check=True)
+    with path.open("rb") as device:
+        return any(PATTERN in chunk for chunk in iter(lambda: device.read(4 * MIB), b""))
+
+
+__all__ = ["MIB", "NODE", "PATTERN", "Machine", "holds_old_data"]
