@@ -1,0 +1,88 @@
+"""What a look at the disk itself shows. Whatever may hang here runs in a worker of the host with a time limit."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from localpv import errors
+from localpv.host.devices import Devices
+from localpv.host.folders import Folders
+from localpv.lifecycle.discover.sighting import Sighting
+from localpv.model.devices import BlockDevice, Medium
+from localpv.model.identity import Identity
+from localpv.model.mounts import Mount
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """One reading. What could not be read is empty, and `trouble` says why."""
+
+    device: BlockDevice | None = None
+    """The device of a block volume."""
+
+    identity: Identity | None = None
+    """Of the device, or of the file system that a directory is in; only a mount point's has a number of a mount."""
+
+    medium: Medium = Medium.UNKNOWN
+    capacity_bytes: int = 0
+    trouble: str = ""
+    hung: bool = False
+
+
+NOTHING = Facts()
+
+
+class Eyes:
+    """Looks at disks. Directories that share a file system share the look at what is behind it."""
+
+    def __init__(self, *, devices: Devices, folders: Folders) -> None:
+        self._devices = devices
+        self._folders = folders
+        self._behind: dict[Mount, asyncio.Future[tuple[Identity, Medium]]] = {}
+
+    def forget(self) -> None:
+        """Look again at shared file systems, too."""
+        self._behind.clear()
+
+    async def look(self, sighting: Sighting, *, exclusive: bool) -> Facts:
+        """`exclusive` also tries whether nobody else has the device for himself; not for one that may be in use."""
+        try:
+            if sighting.entry.device is not None:
+                device = await self._devices.describe(sighting.path, exclusive=exclusive)
+                return Facts(
+                    device=device, identity=device.identity, medium=device.medium, capacity_bytes=device.size_bytes
+                )
+            if (mount := sighting.mount or sighting.around) is None:
+                return NOTHING
+            room = await self._folders.capacity(sighting.path)
+            identity, medium = await self._file_system(mount)
+            if sighting.mount is None:
+                identity = replace(identity, mount_id=0)
+            return Facts(identity=identity, medium=medium, capacity_bytes=room.total_bytes)
+        except errors.HostTimeout as error:
+            return Facts(trouble=str(error), hung=True)
+        except errors.HostError as error:
+            return Facts(trouble=str(error))
+        except OSError as error:
+            return Facts(trouble=f"{sighting.path}: {error.strerror or error}")
+
+    async def _file_system(self, mount: Mount) -> tuple[Identity, Medium]:
+        known = self._behind.get(mount)
+        if known is None or (known.done() and (known.cancelled() or known.exception())):
+            known = self._behind[mount] = asyncio.ensure_future(self._look_behind(mount))
+        return await asyncio.shield(known)
+
+    async def _look_behind(self, mount: Mount) -> tuple[Identity, Medium]:
+        if mount.source.startswith("/dev/"):
+            try:
+                device = await self._devices.describe(Path(mount.source), exclusive=False)
+            except errors.HostTimeout:
+                raise
+            except (errors.HostError, OSError):
+                pass  # the host may call it by a name that is not known in here
+            else:
+                if device.number == mount.device:
+                    return replace(device.identity, mount_id=mount.mount_id), device.medium
+        return await self._devices.behind(mount), Medium.UNKNOWN

@@ -1,0 +1,119 @@
+"""What one look at a discovery directory and the mount table shows of an entry. Disks are not touched for it."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from localpv.api.kinds.localdisk import DiskKind
+from localpv.model.devices import DeviceNumber
+from localpv.model.entries import Entry, FileKind
+from localpv.model.mounts import Mount, MountTable
+
+
+class Place(NamedTuple):
+    """Where a candidate is: an entry of the discovery directory of a class."""
+
+    storage_class: str
+    entry: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sighting:
+    """An entry as it lies there. Two equal sightings need no second look at the disk."""
+
+    entry: Entry
+    path: Path
+    """The entry as this process sees it; on the host its directory may have another name."""
+
+    mount: Mount | None = None
+    """What is mounted exactly there, if it is a directory."""
+
+    around: Mount | None = None
+    """What a plain directory lies in."""
+
+    elsewhere: tuple[str, ...] = ()
+    """Where else the same directory or device is mounted."""
+
+    target: str = ""
+    """What the entry leads to in the end: equal for two ways to the same device or directory; empty if nowhere."""
+
+    root: bool = False
+    """Whether it is the machine's root directory under another name."""
+
+    @property
+    def kind(self) -> DiskKind | None:
+        if self.entry.kind is FileKind.BLOCK_DEVICE:
+            return DiskKind.BLOCK_DEVICE
+        if self.entry.kind is FileKind.DIRECTORY:
+            return DiskKind.MOUNT_POINT if self.mount else DiskKind.DIRECTORY
+        return None
+
+
+class Index:
+    """A mount table that answers two hundred questions without being read two hundred times."""
+
+    def __init__(self, table: MountTable) -> None:
+        self._at: dict[str, Mount] = {}
+        self._of: defaultdict[DeviceNumber, list[Mount]] = defaultdict(list)
+        for mount in table:
+            self._at[os.fspath(mount.mount_point)] = mount  # the last one is what is seen, where several are stacked
+            self._of[mount.device].append(mount)
+
+    def at(self, path: str) -> Mount | None:
+        return self._at.get(path)
+
+    def containing(self, path: str) -> Mount | None:
+        while True:
+            if mount := self._at.get(path):
+                return mount
+            if path in ("/", ""):
+                return None
+            path = os.path.dirname(path)
+
+    def of(self, device: DeviceNumber) -> Iterable[Mount]:
+        return self._of.get(device, ())
+
+
+def see(entry: Entry, *, folder: Path, real_folder: Path, mounts: Index) -> Sighting:
+    """One entry of a folder, whose path without links is `real_folder`: mount tables know only such paths."""
+    path = folder / entry.name
+    if entry.kind is FileKind.BLOCK_DEVICE and entry.device is not None:
+        elsewhere = tuple(sorted(os.fspath(mount.mount_point) for mount in mounts.of(entry.device)))
+        return Sighting(entry=entry, path=path, elsewhere=elsewhere, target=f"device {entry.device}")
+    if entry.kind is FileKind.DIRECTORY:
+        real = os.fspath(entry.target if entry.target is not None else real_folder / entry.name)
+        return _directory(entry, path, real, mounts)
+    return Sighting(entry=entry, path=path)
+
+
+def _directory(entry: Entry, path: Path, real: str, mounts: Index) -> Sighting:
+    mount = mounts.at(real)
+    around = None if mount else mounts.containing(real)
+    owner = mount or around
+    if owner is None:
+        return Sighting(entry=entry, path=path, target=f"directory {real}")
+    inside = owner.root
+    if mount is None:
+        inside = os.path.join(owner.root, os.path.relpath(real, owner.mount_point))
+    elsewhere = tuple(
+        sorted(
+            os.fspath(other.mount_point)
+            for other in mounts.of(owner.device)
+            if other.root == inside and other.mount_id != owner.mount_id and os.fspath(other.mount_point) != real
+        )
+    )
+    top = mounts.at("/")
+    return Sighting(
+        entry=entry,
+        path=path,
+        mount=mount,
+        around=around,
+        elsewhere=elsewhere,
+        target=f"directory {owner.device} {inside}",
+        root=top is not None and (top.device, top.root) == (owner.device, inside),
+    )
