@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+from localpv.api import roles as our_roles
 from localpv.api.objects import Object
 from localpv.apiserver.auth import aggregation, identity, node_rule
 
 SYSTEM = "kube-system"
 """Where the components have their service accounts."""
 
-AGENT = node_rule.AGENT_ROLE
-MANAGER = "localpv-manager"
+AGENT = our_roles.AGENT
+MANAGER = our_roles.MANAGER
 
 _RBAC = "rbac.authorization.k8s.io"
 _STORAGE = "storage.k8s.io"
@@ -20,7 +19,8 @@ _AUTHORIZATION = "authorization.k8s.io"
 _EVENTS = ("", "events.k8s.io")
 _OPERATOR = "local.storage.openshift.com"
 
-_READ = ("get", "list", "watch")
+_rule = our_roles.rule
+_READ = our_roles.READ
 _WRITE = ("create", "delete", "deletecollection", "patch", "update")
 
 _LABELS = {"kubernetes.io/bootstrapping": "rbac-defaults"}
@@ -31,11 +31,6 @@ def cluster_roles() -> list[Object]:
     roles = _cluster_roles()
     summed = {role["metadata"]["name"]: role for role in aggregation.outdated(roles)}
     return [summed.get(role["metadata"]["name"], role) for role in roles]
-
-
-def _rule(verbs: Sequence[str], groups: str | Sequence[str], *resources: str) -> Object:
-    listed = [groups] if isinstance(groups, str) else list(groups)
-    return {"verbs": list(verbs), "apiGroups": listed, "resources": list(resources)}
 
 
 def _paths(*paths: str) -> Object:
@@ -98,7 +93,7 @@ def _cluster_roles() -> list[Object]:
             _rule(["watch"], "", "events"),
             _rule(["create", "patch", "update"], _EVENTS, "events"),
         ),
-        _role(AGENT, *_agent_rules()),
+        _role(AGENT, *our_roles.agent()),
         _role(MANAGER, *_manager_rules()),
     ]
 
@@ -172,36 +167,25 @@ def _node_rules() -> list[Object]:
     ]
 
 
-def _agent_rules() -> list[Object]:
-    """No PersistentVolumes. Which of the LocalDisks and Nodes are meant is said by `auth/node_rule.py`."""
-    return [
-        _rule([*_READ, "create", "delete", "patch", "update"], node_rule.GROUP, node_rule.LOCAL_DISKS),
-        _rule(["get", "patch", "update"], node_rule.GROUP, f"{node_rule.LOCAL_DISKS}/status"),
-        _rule(_READ, "", "nodes"),
-        _rule(_READ, _STORAGE, "storageclasses"),
-        _rule(["create", "patch"], _EVENTS, "events"),
-    ]
-
-
 def _manager_rules() -> list[Object]:
-    """The only writer of PersistentVolumes."""
+    """What the manager does on Kubernetes, and here also binding and the operator."""
     return [
-        _rule([*_READ, "create", "delete", "patch", "update"], "", "persistentvolumes"),
+        *our_roles.manager(),
+        *our_roles.manager_in_own_namespace(),
         _rule(["patch", "update"], "", "persistentvolumes/status"),
-        _rule([*_READ, "patch", "update"], "", "persistentvolumeclaims"),
+        _rule(["patch", "update"], "", "persistentvolumeclaims"),
         _rule(["patch", "update"], "", "persistentvolumeclaims/status"),
-        _rule([*_READ, *_WRITE], node_rule.GROUP, node_rule.LOCAL_DISKS),
-        _rule(["get", "patch", "update"], node_rule.GROUP, f"{node_rule.LOCAL_DISKS}/status"),
+        _rule(["deletecollection"], our_roles.DISKS_GROUP, our_roles.DISKS),
         _rule([*_READ, "patch", "update"], _OPERATOR, "localstorages"),
         _rule(["get", "patch", "update"], _OPERATOR, "localstorages/status"),
         _rule(["update"], _OPERATOR, "localstorages/finalizers"),
-        _rule([*_READ, "create", "delete", "patch", "update"], _STORAGE, "storageclasses"),
+        _rule(["create", "delete", "patch", "update"], _STORAGE, "storageclasses"),
         _rule(_READ, _STORAGE, "csidrivers", "csinodes", "csistoragecapacities", "volumeattachments"),
         _rule([*_READ, "create", "delete", "patch", "update"], "apps", "daemonsets"),
-        _rule([*_READ, "create", "delete", "patch", "update"], "", "configmaps"),
-        _rule(_READ, "", "namespaces", "nodes", "pods"),
-        _rule([*_READ, "create", "patch", "update"], _EVENTS, "events"),
-        _rule([*_READ, "create", "patch", "update"], "coordination.k8s.io", "leases"),
+        _rule(["create", "delete", "patch", "update"], "", "configmaps"),
+        _rule(_READ, "", "namespaces", "pods"),
+        _rule([*_READ, "update"], _EVENTS, "events"),
+        _rule(["list", "watch"], "coordination.k8s.io", "leases"),
     ]
 
 

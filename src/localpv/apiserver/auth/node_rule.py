@@ -9,22 +9,24 @@ That policy compares the same two values for create, update and delete:
     request.userInfo.extra["authentication.kubernetes.io/node-name"][0]
     object.spec.nodeName, oldObject.spec.nodeName
 
-with the same outcome, and refuses tokens that are bound to no node as this rule does. Admission on Kubernetes does
-not see reads, so there an agent could read the LocalDisks of other nodes; here it cannot.
+with the same outcome, and refuses tokens that are bound to no node as this rule does. Both also keep the orders in the
+spec, by which the manager deletes volumes, out of the agent's hands. Admission on Kubernetes does not see reads, so
+there an agent could read the LocalDisks of other nodes; here it cannot.
 """
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
 
+from localpv.api import roles
 from localpv.api.objects import Object
 from localpv.apiserver.auth.attributes import Attributes, quoted
 from localpv.apiserver.auth.identity import User
 
-AGENT_ROLE = "localpv-agent"
+AGENT_ROLE = roles.AGENT
 AGENTS = "localpv:agents"
-GROUP = "localpv.dev"
-LOCAL_DISKS = "localdisks"
+GROUP = roles.DISKS_GROUP
+LOCAL_DISKS = roles.DISKS
 
 _MANY = frozenset({"list", "watch", "deletecollection"})
 
@@ -66,6 +68,11 @@ def check_object(user: User, new: Object | None, old: Object | None) -> str | No
             node = (disk.get("spec") or {}).get("nodeName")
             if node != own:
                 return f"the LocalDisk is of node {quoted(str(node or ''))}, the agent is bound to node {quoted(own)}"
+    if new is not None:
+        wanted, present = new["spec"], old["spec"] if old is not None else {}
+        for field in roles.ORDERS:
+            if wanted.get(field) != present.get(field):
+                return f"spec.{field} is written by the manager alone"
     return None
 
 

@@ -54,6 +54,18 @@ def test_an_agent_writes_the_disks_of_its_own_node(new: str | None, old: str | N
     assert (refused is None) is allowed
 
 
+@pytest.mark.parametrize("field", ["volume", "identity", "clean"])
+def test_what_the_manager_orders_is_not_written_by_an_agent(field: str) -> None:
+    bare, ordered, other = disk("a"), disk("a"), disk("a")
+    ordered["spec"][field], other["spec"][field] = {"name": "v"}, {"name": "w"}
+    assert node_rule.check_object(AGENT, ordered, None)
+    assert node_rule.check_object(AGENT, ordered, bare)
+    assert node_rule.check_object(AGENT, bare, ordered)
+    assert node_rule.check_object(AGENT, other, ordered)
+    assert node_rule.check_object(AGENT, ordered, ordered) is None
+    assert node_rule.check_object(AGENT, None, ordered) is None
+
+
 def test_a_token_that_is_bound_to_no_node_touches_no_disk() -> None:
     assert node_rule.check_object(UNBOUND, disk("a"), None)
     assert node_rule.check_object(UNBOUND, disk(None), None)

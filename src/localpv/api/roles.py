@@ -1,0 +1,117 @@
+"""What each program may do, as the rules of roles: the embedded engine and `localpv manifests` grant the same.
+
+Rules "in own namespace" are for a Role in the namespace of the program; the others are for ClusterRoles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from localpv.api.objects import Object
+
+API_GROUP = "rbac.authorization.k8s.io"
+DISKS_GROUP = "localpv.dev"
+DISKS = "localdisks"
+
+AGENT = "localpv-agent"
+"""Name of the role and of the service account of agents."""
+
+MANAGER = "localpv-manager"
+NODE_CLAIM = "authentication.kubernetes.io/node-name"
+"""What a user has among its extra when its token is bound to a node, or to a pod on a node."""
+
+ORDERS = ("volume", "identity", "clean")
+"""Fields in the spec of a LocalDisk that are the manager's: by them it deletes volumes, so no agent may write them."""
+
+READ = ("get", "list", "watch")
+WRITE = ("create", "delete", "patch", "update")
+
+_EVENTS = ("", "events.k8s.io")
+_STORAGE = "storage.k8s.io"
+
+
+def rule(verbs: Sequence[str], groups: str | Sequence[str], *resources: str, names: Sequence[str] = ()) -> Object:
+    """One rule of a role."""
+    listed = [groups] if isinstance(groups, str) else list(groups)
+    made: Object = {"verbs": list(verbs), "apiGroups": listed, "resources": list(resources)}
+    return made | {"resourceNames": list(names)} if names else made
+
+
+def agent() -> list[Object]:
+    """No PersistentVolumes.
+
+    RBAC cannot say "your own": which of the LocalDisks are meant is said by a ValidatingAdmissionPolicy
+    (`deploy/policy.py`), and on the embedded engine by a rule that also covers reads and Nodes.
+    """
+    return [
+        rule((*READ, *WRITE), DISKS_GROUP, DISKS),
+        rule(("get", "patch", "update"), DISKS_GROUP, f"{DISKS}/status"),
+        rule(("get",), "", "nodes"),
+        rule(("create", "patch"), _EVENTS, "events"),
+    ]
+
+
+def manager() -> list[Object]:
+    """The only writer of PersistentVolumes; it deletes claims too, of nodes that are gone for good."""
+    return [
+        rule((*READ, *WRITE), "", "persistentvolumes"),
+        rule((*READ, "delete"), "", "persistentvolumeclaims"),
+        rule((*READ, *WRITE), DISKS_GROUP, DISKS),
+        rule(("get", "patch", "update"), DISKS_GROUP, f"{DISKS}/status"),
+        rule((*READ, "patch"), "", "nodes"),
+        rule(READ, _STORAGE, "storageclasses"),
+        rule(("create", "patch"), _EVENTS, "events"),
+    ]
+
+
+def manager_in_own_namespace() -> list[Object]:
+    """The lease that makes one of its processes the leader, and the configuration."""
+    return [
+        rule(("get", "create", "patch", "update"), "coordination.k8s.io", "leases"),
+        rule(READ, "", "configmaps"),
+    ]
+
+
+def provisioner(*, removes_taint: bool = False) -> list[Object]:
+    """What the classic provisioner needs: any node can create and delete any volume."""
+    return [
+        rule((*READ, "create", "delete"), "", "persistentvolumes"),
+        rule(READ, _STORAGE, "storageclasses"),
+        rule(("watch",), "", "events"),
+        rule(("create", "patch", "update"), _EVENTS, "events"),
+        rule(("get", "patch", "update") if removes_taint else ("get",), "", "nodes"),
+    ]
+
+
+def provisioner_in_own_namespace(config_map: str, *, jobs: bool = False) -> list[Object]:
+    """Its configuration and, where Jobs clean, the Jobs."""
+    found = [rule(("get",), "", "configmaps", names=[config_map])]
+    return [*found, cleaning_jobs()] if jobs else found
+
+
+def cleaning_jobs() -> Object:
+    """Jobs that clean devices. Who has this can start a privileged pod on any node that the namespace's rules allow."""
+    return rule((*READ, "create", "delete"), "batch", "jobs")
+
+
+def role(name: str, *rules: Object, namespace: str = "") -> Object:
+    """A ClusterRole, or a Role in a namespace."""
+    metadata = {"name": name, "namespace": namespace} if namespace else {"name": name}
+    kind = "Role" if namespace else "ClusterRole"
+    return {"apiVersion": f"{API_GROUP}/v1", "kind": kind, "metadata": metadata, "rules": list(rules)}
+
+
+def binding(name: str, role_name: str, *subjects: Object, namespace: str = "") -> Object:
+    """A ClusterRoleBinding, or, for a Role, the RoleBinding in its namespace."""
+    kind = "Role" if namespace else "ClusterRole"
+    return {
+        "apiVersion": f"{API_GROUP}/v1",
+        "kind": f"{kind}Binding",
+        "metadata": {"name": name, "namespace": namespace} if namespace else {"name": name},
+        "roleRef": {"apiGroup": API_GROUP, "kind": kind, "name": role_name},
+        "subjects": list(subjects),
+    }
+
+
+def service_account_subject(namespace: str, name: str) -> Object:
+    return {"kind": "ServiceAccount", "name": name, "namespace": namespace}

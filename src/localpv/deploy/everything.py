@@ -1,0 +1,33 @@
+"""All objects of an installation."""
+
+from __future__ import annotations
+
+from localpv.api import crds
+from localpv.api.objects import Object
+from localpv.deploy import access, policy, storage, workloads
+from localpv.deploy.plan import Plan
+
+PRESENT_NAMESPACES = ("default", "kube-system")
+"""Namespaces that every cluster has: they are left as they are."""
+
+
+def objects(plan: Plan) -> list[Object]:
+    """Everything, in the order in which it can be applied."""
+    found = [] if plan.namespace in PRESENT_NAMESPACES else [_namespace(plan.namespace)]
+    if not plan.drop_in:
+        found += [crds.load(name) for name in crds.NAMES]
+    found += access.objects(plan)
+    if not plan.drop_in:
+        # In force before the first agent starts.
+        found += policy.objects(namespace=plan.namespace)
+    found.append(storage.config_map(plan))
+    found += [storage.storage_class(each) for each in plan.classes]
+    if plan.drop_in:
+        return [*found, workloads.provisioner(plan)]
+    return [*found, workloads.agent(plan), workloads.manager(plan)]
+
+
+def _namespace(name: str) -> Object:
+    # Pods with host directories are refused where a stricter level is in force.
+    labels = {"pod-security.kubernetes.io/enforce": "privileged"}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}

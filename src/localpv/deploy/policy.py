@@ -1,0 +1,82 @@
+"""The admission policy that keeps each agent to the LocalDisks of its own node.
+
+The token of a pod says which node the pod runs on, and the API server puts that among the extra of the user. The policy
+compares it with the node of the LocalDisk, before and after the change. A token that says no node gets nothing.
+The embedded engine has the same rule built in (`apiserver/auth/node_rule.py`).
+"""
+
+from __future__ import annotations
+
+from localpv.api import roles
+from localpv.api.objects import Object
+
+API = "admissionregistration.k8s.io/v1"
+
+
+def objects(*, namespace: str, account: str = roles.AGENT, name: str = roles.AGENT) -> list[Object]:
+    """The policy for one service account, and the binding that puts it in force."""
+    user = f"system:serviceaccount:{namespace}:{account}"
+    return [
+        {
+            "apiVersion": API,
+            "kind": "ValidatingAdmissionPolicy",
+            "metadata": {"name": name},
+            "spec": {
+                # Without an answer from the policy nothing is written: a node's disks can wait, wiped data cannot.
+                "failurePolicy": "Fail",
+                "matchConstraints": {
+                    "resourceRules": [
+                        {
+                            "apiGroups": [roles.DISKS_GROUP],
+                            "apiVersions": ["*"],
+                            "operations": ["CREATE", "UPDATE", "DELETE"],
+                            "resources": [roles.DISKS, f"{roles.DISKS}/status"],
+                        }
+                    ]
+                },
+                "matchConditions": [{"name": "agents", "expression": f'request.userInfo.username == "{user}"'}],
+                "variables": [{"name": "node", "expression": _node()}],
+                "validations": [
+                    _validation(
+                        'variables.node != ""',
+                        text="the token is not bound to a node: run the agent as a pod, with its own token",
+                    ),
+                    _validation(
+                        "object == null || object.spec.nodeName == variables.node",
+                        said='"the LocalDisk is of node " + object.spec.nodeName + ", the agent is bound to node "'
+                        " + variables.node",
+                    ),
+                    _validation(
+                        "oldObject == null || oldObject.spec.nodeName == variables.node",
+                        said='"the LocalDisk is of node " + oldObject.spec.nodeName + ", the agent is bound to node "'
+                        " + variables.node",
+                    ),
+                    *(
+                        _validation(
+                            f"object == null || object.spec.?{field}"
+                            f" == (oldObject == null ? optional.none() : oldObject.spec.?{field})",
+                            text=f"spec.{field} is written by the manager alone",
+                        )
+                        for field in roles.ORDERS
+                    ),
+                ],
+            },
+        },
+        {
+            "apiVersion": API,
+            "kind": "ValidatingAdmissionPolicyBinding",
+            "metadata": {"name": name},
+            "spec": {"policyName": name, "validationActions": ["Deny"]},
+        },
+    ]
+
+
+def _node() -> str:
+    claim = f'"{roles.NODE_CLAIM}"'
+    extra = "request.userInfo.extra"
+    return f'{claim} in {extra} && size({extra}[{claim}]) == 1 ? {extra}[{claim}][0] : ""'
+
+
+def _validation(expression: str, *, text: str = "", said: str = "") -> Object:
+    message = {"message": text} if text else {"messageExpression": said}
+    return {"expression": expression, **message, "reason": "Forbidden"}

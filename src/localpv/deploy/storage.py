@@ -1,0 +1,36 @@
+"""The ConfigMap that the programs read, and the StorageClasses that claims name."""
+
+from __future__ import annotations
+
+from localpv.api.objects import Object
+from localpv.deploy.plan import CONFIG_MAP, ClassObject, Plan
+
+NO_PROVISIONER = "kubernetes.io/no-provisioner"
+"""Volumes of the class are not made on demand: they are there already, or they are not."""
+
+DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
+
+
+def config_map(plan: Plan) -> Object:
+    metadata = {"name": CONFIG_MAP, "namespace": plan.namespace}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(plan.texts)}
+
+
+def storage_class(wanted: ClassObject) -> Object:
+    metadata: Object = {"name": wanted.name}
+    if wanted.default:
+        metadata["annotations"] = {DEFAULT_CLASS: "true"}
+    made: Object = {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": metadata,
+        "provisioner": NO_PROVISIONER,
+        "reclaimPolicy": wanted.reclaim_policy,
+        # A claim must wait for its pod: which volume is right depends on the node that can run the pod.
+        "volumeBindingMode": "WaitForFirstConsumer",
+    }
+    if wanted.mount_options:
+        made["mountOptions"] = list(wanted.mount_options)
+    if wanted.allowed_topologies:
+        made["allowedTopologies"] = list(wanted.allowed_topologies)
+    return made

@@ -1,0 +1,114 @@
+"""The agents' DaemonSet, the manager's Deployment, and the DaemonSet of the drop-in."""
+
+from __future__ import annotations
+
+from localpv.api import roles
+from localpv.api.objects import Object
+from localpv.deploy import access, pods
+from localpv.deploy.plan import CONFIG_MAP, Plan, Pods
+
+STATE_FOLDER = "/var/lib/localpv"
+"""Where a drop-in keeps its records on the host, as long as it may not keep them as LocalDisks."""
+
+
+def agent(plan: Plan) -> Object:
+    """Discovers and cleans on each node."""
+    return daemon_set(plan, program="agent", name=roles.AGENT, account=roles.AGENT, config_map=CONFIG_MAP)
+
+
+def provisioner(plan: Plan) -> Object:
+    """Agent and manager of its node in one process, as the classic DaemonSet."""
+    name = access.PROVISIONER
+    return daemon_set(plan, program="provisioner", name=name, account=name, config_map=CONFIG_MAP)
+
+
+def daemon_set(plan: Plan, *, program: str, name: str, account: str, config_map: str) -> Object:
+    """A program on every node, with the discovery directories where the configuration says that it sees them."""
+    mounts = pods.Mounts()
+    mounts.config(config_map)
+    mounts.scratch()
+    if plan.privileged:
+        mounts.devices()
+    mounts.classes(plan.config.classes.values())
+    jobs = False
+    if program == "provisioner":
+        mounts.host("state", STATE_FOLDER, kind="DirectoryOrCreate")
+        jobs = plan.config.use_job_for_cleaning
+    container = {
+        **_container(plan, program, plan.agent),
+        "env": pods.variables(node=True, job_image=plan.image if jobs else ""),
+        "securityContext": pods.on_disks(privileged=plan.privileged),
+        "volumeMounts": mounts.mounts,
+    }
+    spec = {
+        "serviceAccountName": account,
+        # The mount table of the host's first process tells which directories pods still have mounted.
+        "hostPID": True,
+        **_pull_secrets(plan),
+        "containers": [container],
+        "volumes": mounts.volumes,
+    }
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": pods.metadata(name, plan.namespace, program),
+        "spec": {
+            "selector": {"matchLabels": pods.labels(program)},
+            # Nodes do not depend on each other, and a cleaning survives the restart of its agent.
+            "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "10%"}},
+            "template": pods.template(program, plan.agent, spec),
+        },
+    }
+
+
+def manager(plan: Plan) -> Object:
+    """The only writer of PersistentVolumes: not root, and nothing of the host inside."""
+    mounts = pods.Mounts()
+    mounts.config(CONFIG_MAP)
+    mounts.scratch()
+    job_image = plan.image if plan.config.use_job_for_cleaning else ""
+    container = {
+        **_container(plan, "manager", plan.manager),
+        "env": pods.variables(job_image=job_image),
+        "securityContext": pods.off_the_host(),
+        "volumeMounts": mounts.mounts,
+    }
+    apart = {
+        "maxSkew": 1,
+        "topologyKey": "kubernetes.io/hostname",
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": pods.labels("manager")},
+    }
+    spec = {
+        "serviceAccountName": roles.MANAGER,
+        "topologySpreadConstraints": [apart],
+        **_pull_secrets(plan),
+        "containers": [container],
+        "volumes": mounts.volumes,
+    }
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": pods.metadata(roles.MANAGER, plan.namespace, "manager"),
+        "spec": {
+            "replicas": plan.managers,
+            "selector": {"matchLabels": pods.labels("manager")},
+            "template": pods.template("manager", plan.manager, spec),
+        },
+    }
+
+
+def _container(plan: Plan, program: str, settings: Pods) -> Object:
+    made: Object = {
+        "name": program,
+        "image": plan.image,
+        "imagePullPolicy": plan.pull_policy,
+        "args": [program],
+        "ports": pods.ports(),
+        **pods.probes(),
+    }
+    return made | {"resources": settings.resources} if settings.resources else made
+
+
+def _pull_secrets(plan: Plan) -> Object:
+    return {"imagePullSecrets": [{"name": name} for name in plan.pull_secrets]} if plan.pull_secrets else {}
