@@ -262,3 +262,16 @@ async def test_a_drive_that_only_says_it_erased_itself_is_found_out(make_disk: C
         canaries.verify_gone()
     finally:
         os.close(fd)
+
+
+async def test_a_device_below_a_loop_device_is_not_wiped(
+    wiping: KernelWiping, devices: KernelDevices, make_disk: Callable[..., Path]
+) -> None:
+    disk = make_disk(8)
+    identity = (await devices.describe(disk)).identity
+    with loop.attached(disk) as above:
+        await asyncio.sleep(0.25)
+        with pytest.raises(errors.DeviceBusy, match=above.name):
+            await wiping.wipe(disk, methods.Zero(), expected=identity)
+    await asyncio.sleep(0.25)
+    await wiping.wipe(disk, methods.Zero(), expected=identity)

@@ -8,6 +8,7 @@ import fcntl
 import os
 import stat
 import struct
+import time
 from pathlib import Path
 from typing import Protocol
 
@@ -21,6 +22,8 @@ from localpv.model.identity import Identity
 from localpv.model.mounts import Mount
 
 LOOK_SECONDS = 10.0
+LOOPS_SECONDS = 0.2
+"""For how long the list of loop devices is taken as it is: a scan of 200 disks reads it a few times, not 200 times."""
 
 _BLKGETSIZE64 = 0x80081272
 _BLKGETDISKSEQ = 0x80081280
@@ -59,6 +62,8 @@ class KernelDevices:
         self._workers = workers
         self._dev, self._sys, self._proc, self._run = dev, sys, proc, run
         self._mounts = KernelMounts(proc=proc)
+        self._known_loops: dict[int, list[str]] = {}
+        self._loops_read = float("-inf")
 
     async def describe(self, path: Path, *, exclusive: bool = True) -> BlockDevice:
         return await self._workers.call(
@@ -130,7 +135,7 @@ class KernelDevices:
             parent=disk.folder.name if part else "",
             signatures=found.signatures,
             partitions=self._partitions(own),
-            holders=own.names("holders"),
+            holders=(*own.names("holders"), *self._loops().get(os.makedev(*number), ())),
             slaves=own.names("slaves"),
             mounted_at=tuple(str(mount.mount_point) for mount in self._mounts.everywhere_now(number)),
             swap=self._is_swap(number),
@@ -180,6 +185,18 @@ class KernelDevices:
                         return True
         return False
 
+    def _loops(self) -> dict[int, list[str]]:
+        """Loop devices on top of each device. kubelet makes them for raw volumes, and they claim nothing."""
+        now = time.monotonic()
+        if now - self._loops_read > LOOPS_SECONDS:
+            found: dict[int, list[str]] = {}
+            for folder in (self._sys / "block").glob("loop*/loop"):
+                name = folder.parent.name
+                if below := _below_loop(self._dev / name):
+                    found.setdefault(below, []).append(name)
+            self._known_loops, self._loops_read = found, now
+        return self._known_loops
+
     def _kernel_name(self, number: DeviceNumber) -> str:
         folder = self._sys / "dev" / "block" / str(number)
         return os.path.basename(os.path.realpath(folder)) if number.major and folder.exists() else ""
@@ -209,6 +226,20 @@ def sequence_of(fd: int) -> int:
         return 0
 
 
+def _below_loop(path: Path) -> int:
+    """The number of the block device that a loop device lies on; 0 for a plain file."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return 0
+    try:
+        return int(struct.unpack_from("Q", fcntl.ioctl(fd, _LOOP_GET_STATUS64, bytes(232)), 16)[0])
+    except OSError:
+        return 0
+    finally:
+        os.close(fd)
+
+
 def _loop_name(fd: int, own: Attributes) -> str:
     """A name that lasts for a loop device: that of the file behind it, for its own number is given out anew."""
     if not (own.folder / "loop").is_dir():
@@ -217,5 +248,7 @@ def _loop_name(fd: int, own: Attributes) -> str:
         status = fcntl.ioctl(fd, _LOOP_GET_STATUS64, bytes(232))
     except OSError:
         return ""
-    device, inode = struct.unpack_from("QQ", status)
+    device, inode, below = struct.unpack_from("QQQ", status)
+    if below:  # a device node: its inode is made anew at every start
+        return f"loop-device-{os.major(below)}:{os.minor(below)}"
     return f"loop-inode-{os.major(device)}:{os.minor(device)}-{inode}"

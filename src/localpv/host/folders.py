@@ -23,6 +23,7 @@ _CREATE, _DELETE, _MOVED, _ATTRIB = 0x100, 0x200, 0xC0, 0x4
 _DELETE_SELF, _MOVE_SELF, _ONLYDIR = 0x400, 0x800, 0x01000000
 _IGNORED, _OVERFLOW = 0x8000, 0x4000
 _MASK = _CREATE | _DELETE | _MOVED | _ATTRIB | _DELETE_SELF | _MOVE_SELF | _ONLYDIR
+_TRIES = 8
 _HEAD = struct.Struct("iIII")
 
 
@@ -124,11 +125,29 @@ class _Watch:
         os.close(self._fd)
 
     def _add(self, folder: Path) -> None:
-        for place in (folder, *folder.parents):
-            watch = self._libc.inotify_add_watch(self._fd, os.fsencode(place), _MASK)
-            if watch >= 0:
-                self._watched.setdefault(watch, set()).add(folder)
+        for _ in range(_TRIES):
+            below = folder
+            for place in (folder, *folder.parents):
+                watch = self._libc.inotify_add_watch(self._fd, os.fsencode(place), _MASK)
+                if watch >= 0:
+                    break
+                below = place
+            else:
                 return
+            self._move_to(watch, folder)
+            # What appeared between the look at it and the watch above it was told to nobody: look once more.
+            if place == folder or not below.is_dir():
+                return
+
+    def _move_to(self, watch: int, folder: Path) -> None:
+        """A folder is watched at one place only, so that changes beside its parents are not taken for its own."""
+        for other, folders in list(self._watched.items()):
+            if other != watch and folder in folders:
+                folders.discard(folder)
+                if not folders:
+                    del self._watched[other]
+                    self._libc.inotify_rm_watch(self._fd, other)
+        self._watched.setdefault(watch, set()).add(folder)
 
     def _read(self) -> None:
         try:
@@ -152,14 +171,10 @@ class _Watch:
                     self._libc.inotify_rm_watch(self._fd, watch)  # it watches the old folder under its new name
                 self._watched.pop(watch, None)
                 again |= folders
-            elif mask & _CREATE or mask & _MOVED:
-                again |= {folder for folder in folders if not self._is_watched_itself(watch, folder)}
+            elif mask & (_CREATE | _MOVED):
+                again |= folders  # one of them may be what appeared; a watch that is there already is only found again
         for folder in again:
             self._add(folder)
         for folder in self._folders:
             if folder in changed:
                 self.feed.put(folder)
-
-    def _is_watched_itself(self, watch: int, folder: Path) -> bool:
-        # Adding a watch twice gives the same number, so trying costs nothing and tells where a folder is watched now.
-        return bool(self._libc.inotify_add_watch(self._fd, os.fsencode(folder), _MASK) == watch)

@@ -33,7 +33,9 @@ KEPT_OPEN = 32
 
 LOOK_SECONDS = 10.0
 COMMAND_SECONDS = 24 * 3600.0
-THREADS = 4
+THREADS = min(4, os.cpu_count() or 1)
+"""Directories emptied at once. Within one directory the kernel lets only one remove at a time."""
+
 ROUNDS = 100
 """How often a directory is read again when new files keep appearing in it."""
 
