@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from localpv import __version__
+from localpv.cli import disks, explain, volumes, wipe
 from localpv.errors import ConfigurationError, LocalpvError
 
 if TYPE_CHECKING:
@@ -41,10 +42,15 @@ def parse_listen(text: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
+def program_name() -> str:
+    """What people typed: kubectl runs `kubectl-localpv` for `kubectl localpv`."""
+    return "kubectl localpv" if Path(sys.argv[0]).name.startswith("kubectl-localpv") else "localpv"
+
+
 def main() -> None:
     """Entry point: errors that people can mend are a sentence and a hint, never a traceback."""
     try:
-        cli(standalone_mode=False)
+        cli(prog_name=program_name(), standalone_mode=False)
     except LocalpvError as error:
         click.echo(f"localpv: {error.message}", err=True)
         if error.hint:
@@ -166,3 +172,9 @@ def up(
     _start_logging("warning" if on_terminal and log_level == "info" else log_level)
     settings = _settings(data, listen, node, feature_gates)
     asyncio.run(program.run(settings, config=config, with_demo=demo, on_terminal=on_terminal))
+
+
+cli.add_command(disks.disks)
+cli.add_command(volumes.volumes)
+cli.add_command(explain.explain)
+cli.add_command(wipe.wipe)

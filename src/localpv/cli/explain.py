@@ -1,0 +1,120 @@
+"""`localpv explain DISK`: why a disk is or is not offered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from localpv import errors
+from localpv.api.kinds import Event, PersistentVolume, PersistentVolumeClaim
+from localpv.api.kinds.localdisk import LocalDisk
+from localpv.cli import common, disks, finding, tables, telling
+from localpv.client.client import Client
+from localpv.client.objects import EVERYTHING, Selection
+
+EVENTS_SHOWN = 5
+EVENTS_NAMESPACE = "default"
+"""Where events about objects without a namespace are."""
+
+NOT_ALLOWED = "not shown: you may not read them"
+
+
+@click.command()
+@click.argument("disk", metavar="DISK")
+@common.connection_options
+def explain(disk: str, kubeconfig: Path | None, context: str) -> None:
+    """Say why a disk is or is not offered.
+
+    DISK is the name of the LocalDisk, of its entry (also NODE/ENTRY) or of its volume, its path, a by-id name, a serial
+    number or, on its own node, a device; the beginning is enough when no other disk has it.
+    """
+    common.run(_explain(disk, kubeconfig, context))
+
+
+async def _explain(word: str, kubeconfig: Path | None, context: str) -> None:
+    async with common.connected(kubeconfig, context) as client:
+        found = await find(client, word)
+        lines = [
+            ("disk", f"{found.spec.path} on node {found.spec.node_name}: {telling.what(found)}"),
+            ("identity", telling.identity(found.status.identity)),
+            ("class", f"{found.spec.storage_class_name}, volumes of mode {found.spec.volume_mode}"),
+            ("why", telling.trouble(found)[1] or found.status.message),
+            ("to do", telling.hint(found)),
+            ("cleaning", telling.cleaning(found)),
+            ("volume", await _volume(client, found)),
+        ]
+        events = await _events(client, found)
+    colour = common.in_colour()
+    head = f"{telling.short_name(found)} {telling.verdict(found)}."
+    click.echo(click.style(head, bold=True) if colour else head, color=colour)
+    click.echo(f"  {'name':<10}{found.metadata.name}")
+    for label, text in lines:
+        if text:
+            click.echo(f"  {label:<10}{tables.shown(text)}")
+    for place, text in enumerate(events):
+        click.echo(f"  {'events' if place == 0 else '':<10}{tables.shown(text)}")
+
+
+async def find(client: Client, word: str) -> LocalDisk:
+    """The disk that a person means."""
+    return finding.disk(word, await disks.read(client, EVERYTHING), device=finding.local_device(word))
+
+
+async def _volume(client: Client, disk: LocalDisk) -> str:
+    offered = disk.spec.volume
+    if offered is None:
+        return "none"
+    try:
+        volume = await client.objects(PersistentVolume).find(offered.name)
+    except errors.Forbidden:
+        return f"{offered.name} ({NOT_ALLOWED})"
+    if volume is None:
+        return f"{offered.name}, which " + ("was deleted" if offered.uid else "is about to be created")
+    if offered.uid and volume.metadata.uid != offered.uid:
+        return f"{offered.name}, which was deleted; there is another one of that name"
+    claim = await _claim(client, volume)
+    phase = volume.status.phase or "Pending"
+    return f"{offered.name}, {phase}{claim}: {telling.next_step(volume, disk)}"
+
+
+async def _claim(client: Client, volume: PersistentVolume) -> str:
+    reference = volume.spec.claim_ref
+    if reference is None:
+        return ""
+    try:
+        claim = await client.objects(PersistentVolumeClaim).find(reference.name, reference.namespace)
+    except errors.Forbidden:
+        claim = None
+        gone = ""
+    else:
+        gone = " (deleted)" if claim is None or (reference.uid and claim.metadata.uid != reference.uid) else ""
+    return f", claim {telling.claim_of(volume)}{gone}"
+
+
+async def _events(client: Client, disk: LocalDisk) -> Sequence[str]:
+    """The latest events of the disk and its volume, oldest first."""
+    about = [("LocalDisk", disk.metadata.name)]
+    if disk.spec.volume:
+        about.append(("PersistentVolume", disk.spec.volume.name))
+    found: list[Event] = []
+    try:
+        for kind, name in about:
+            fields = f"involvedObject.kind={kind},involvedObject.name={name}"
+            chosen = Selection(namespace=EVENTS_NAMESPACE, fields=fields)
+            found += (await client.objects(Event).list(chosen)).items
+    except errors.Forbidden:
+        return [NOT_ALLOWED]
+    found.sort(key=_when)
+    return [event_text(event) for event in found[-EVENTS_SHOWN:]] or ["none"]
+
+
+def _when(event: Event) -> str:
+    return event.last_timestamp or event.event_time or event.metadata.creation_timestamp or ""
+
+
+def event_text(event: Event) -> str:
+    times = f" ({event.count} times)" if event.count > 1 else ""
+    warning = "Warning " if event.type == "Warning" else ""
+    return f"{tables.age(_when(event))} ago: {warning}{event.reason}{times}: {telling.sentence(event.message)}"
