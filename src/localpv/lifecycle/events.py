@@ -1,0 +1,118 @@
+"""Events for people: what happened to a volume or a disk, shown by `kubectl describe`.
+
+The same happening to the same object counts up in one event, also after a restart. Telling never waits: what was told
+is written by `run`. At most as many as `MOST_WAITING` different ones wait to be written; beyond, the oldest is dropped:
+an event is a courtesy, and never worth holding up a disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from dataclasses import dataclass
+from typing import Protocol
+
+from localpv import errors
+from localpv.api import kinds
+from localpv.api.kinds import Event, EventSource, Kind, ObjectMeta, ObjectReference
+from localpv.client.client import Client
+from localpv.client.pacing import Clock
+
+NORMAL = "Normal"
+WARNING = "Warning"
+NAMESPACE = "default"
+"""Where events about objects without a namespace are."""
+
+MOST_WAITING = 1000
+
+log = logging.getLogger(__name__)
+
+
+class Events(Protocol):
+    """Where to tell what happened."""
+
+    def tell(self, about: Kind, reason: str, message: str, *, warning: bool = False) -> None: ...
+
+
+@dataclass(slots=True)
+class _Told:
+    about: ObjectReference
+    reason: str
+    message: str
+    type: str
+    times: int = 1
+
+
+class ApiEvents:
+    """Events at an API server. Somebody must own the task of `run`."""
+
+    def __init__(self, client: Client, *, component: str, clock: Clock) -> None:
+        self._objects = client.objects(Event)
+        self._component = component
+        self._clock = clock
+        self._waiting: dict[str, _Told] = {}
+        self._something = asyncio.Event()
+
+    def tell(self, about: Kind, reason: str, message: str, *, warning: bool = False) -> None:
+        reference = _reference(about)
+        name = _name(reference, reason)
+        told = self._waiting.pop(name, None)
+        times = told.times + 1 if told else 1
+        self._waiting[name] = _Told(reference, reason, message, WARNING if warning else NORMAL, times)
+        if len(self._waiting) > MOST_WAITING:
+            self._waiting.pop(next(iter(self._waiting)))
+        self._something.set()
+
+    async def run(self) -> None:
+        """Write what was told until cancelled."""
+        while True:
+            await self._something.wait()
+            self._something.clear()
+            while self._waiting:
+                name = next(iter(self._waiting))
+                told = self._waiting.pop(name)
+                try:
+                    await self._write(name, told)
+                except errors.LocalpvError as error:
+                    log.warning("event not written object=%s reason=%s error=%s", told.about.name, told.reason, error)
+
+    async def _write(self, name: str, told: _Told) -> None:
+        now = kinds.write_time(self._clock.now())[:19] + "Z"
+        namespace = told.about.namespace or NAMESPACE
+        known = await self._objects.find(name, namespace)
+        if known is not None:
+            patch = {"count": known.count + told.times, "lastTimestamp": now, "message": told.message}
+            await self._objects.patch(name, patch | {"type": told.type}, namespace)
+            return
+        await self._objects.create(
+            Event(
+                metadata=ObjectMeta(name=name, namespace=namespace),
+                involved_object=told.about,
+                reason=told.reason,
+                message=told.message,
+                type=told.type,
+                source=EventSource(component=self._component),
+                reporting_component=self._component,
+                count=told.times,
+                first_timestamp=now,
+                last_timestamp=now,
+            )
+        )
+
+
+def _reference(about: Kind) -> ObjectReference:
+    meta = about.metadata
+    return ObjectReference(
+        kind=about.resource.kind,
+        api_version=about.resource.api_version,
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        resource_version=meta.resource_version,
+    )
+
+
+def _name(about: ObjectReference, reason: str) -> str:
+    digest = hashlib.sha256(f"{about.kind}\0{about.uid}\0{reason}".encode()).hexdigest()[:16]
+    return f"{about.name[:230].rstrip('-.')}.{digest}"

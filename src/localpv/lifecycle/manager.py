@@ -1,0 +1,233 @@
+"""The manager: the only writer of PersistentVolumes. It puts publishing, releasing and the loss of nodes together.
+
+One queue holds the names of LocalDisks, so that a disk is never published and released at the same time; everything
+that happens to a disk, its volume, its class or its node only puts the disk's name into it. With a node, the manager
+sees and serves that node alone, as the classic provisioner does. Only one manager may run for the same disks: who
+starts it takes a lease first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import aclosing
+
+from localpv import errors
+from localpv.api.kinds import Node, PersistentVolume, StorageClass
+from localpv.client.cache import Cache
+from localpv.client.client import Client
+from localpv.client.objects import EVERYTHING, Selection
+from localpv.client.pacing import Backoff, Clock
+from localpv.client.watching import Changed, Deleted, Synced
+from localpv.lifecycle.config.settings import Configuration
+from localpv.lifecycle.events import ApiEvents
+from localpv.lifecycle.publish import adoption, naming, ownership, taint
+from localpv.lifecycle.publish.publishing import Publisher
+from localpv.lifecycle.records import Records
+from localpv.lifecycle.release.node_loss import NodeLoss
+from localpv.lifecycle.release.releasing import Releaser
+from localpv.lifecycle.reports import Reports
+from localpv.lifecycle.view import View
+from localpv.lifecycle.volumes import DISK, ApiVolumes
+from localpv.runtime.controller import Controller, Done, Outcome, Reconcile
+from localpv.runtime.group import Group
+from localpv.runtime.queue import WorkQueue
+
+WORKERS = 16
+"""Disks that are worked on at the same time: a step is two or three calls to the API server, and mostly waits."""
+
+log = logging.getLogger(__name__)
+
+
+class Manager:
+    """Runs until cancelled; give it a new configuration whenever there is one."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        records: Records,
+        configuration: Configuration,
+        clock: Clock,
+        node: str = "",
+        component: str = "localpv-manager",
+        workers: int = WORKERS,
+    ) -> None:
+        self.configuration = configuration
+        self._records = records
+        self._clock = clock
+        self._node = node
+        self._client = client
+        self._disks = View()
+        self._volumes = ApiVolumes(client, clock=clock, node_label=naming.node_label(node) if node else "")
+        own = Selection(fields=f"metadata.name={node}") if node else EVERYTHING
+        self._nodes = Cache(client.objects(Node), clock=clock, selection=own)
+        self._classes = Cache(client.objects(StorageClass), clock=clock)
+        self._events = ApiEvents(client, component=component, clock=clock)
+        reports = Reports(records=records, events=self._events, clock=clock)
+        self._publisher = Publisher(
+            records=records, volumes=self._volumes, surroundings=self, reports=reports, events=self._events
+        )
+        self._releaser = Releaser(
+            records=records,
+            volumes=self._volumes,
+            owns=ownership.owns,
+            surroundings=self,
+            reports=reports,
+            events=self._events,
+            clock=clock,
+        )
+        self._node_loss = NodeLoss(
+            client,
+            volumes=self._volumes,
+            nodes=self._nodes,
+            is_ours=self._is_ours,
+            surroundings=self,
+            events=self._events,
+            clock=clock,
+        )
+        self._queue: WorkQueue[str] = WorkQueue(clock=clock)
+        self._lost: WorkQueue[str] = WorkQueue(clock=clock)
+        self._tainted: WorkQueue[str] = WorkQueue(clock=clock)
+        self._workers = workers
+        self._scan = asyncio.Event()
+        self._scanned = asyncio.Event()
+        self._synced = asyncio.Event()
+        self._ready = asyncio.Event()
+
+    # What publishing and releasing see of the surroundings.
+
+    def storage_class(self, name: str) -> StorageClass | None:
+        return self._classes.get(name)
+
+    def node(self, name: str) -> Node | None:
+        return self._nodes.get(name)
+
+    # The component.
+
+    def configure(self, configuration: Configuration) -> None:
+        """Another configuration is in force: every disk and volume is looked at again."""
+        self.configuration = configuration
+        self._scan.set()
+        for name in self._disks.names():
+            self._queue.add(name)
+        for volume in self._volumes.cache.list():
+            self._lost.add(volume.key)
+
+    async def ready(self) -> None:
+        """Wait until everything that exists has been seen."""
+        await self._ready.wait()
+
+    async def run(self) -> None:
+        """Serve until cancelled."""
+        self._volumes.cache.on_change(self._volume_changed)
+        self._nodes.on_change(self._node_changed)
+        self._classes.on_change(self._class_changed)
+        group = Group(clock=self._clock)
+        group.add("events", self._events.run)
+        group.add("nodes", self._nodes.run, ready=self._nodes.wait_synced)
+        group.add("classes", self._classes.run, ready=self._classes.wait_synced)
+        # Volumes are watched by their label, so those of the classic provisioner get theirs first.
+        group.add("adoption", self._adopt, ready=self._scanned.wait)
+        group.add("volumes", self._volumes.cache.run, ready=self._volumes.cache.wait_synced)
+        group.add("disks", self._follow, ready=self._synced.wait)
+        group.add("manager", self._controller("manager", self._reconcile, self._queue, workers=self._workers).run)
+        group.add("taints", self._controller("taints", self._untaint, self._tainted).run)
+        if not self._node:
+            # Who serves one node cannot see that it is gone.
+            group.add("node-loss", self._controller("node-loss", self._node_loss.step, self._lost).run)
+        await group.run(on_ready=self._ready.set)
+
+    def _controller(
+        self, name: str, reconcile: Reconcile[str], queue: WorkQueue[str], *, workers: int = 1
+    ) -> Controller[str]:
+        return Controller(name, reconcile, queue=queue, clock=self._clock, workers=workers)
+
+    async def _reconcile(self, name: str) -> Outcome:
+        disk = self._disks.get(name)
+        if disk is None:
+            return Done()
+        belongs = disk.spec.volume is not None and bool(disk.spec.volume.uid)
+        if belongs or disk.spec.clean is not None:
+            return await self._releaser.step(disk)
+        return await self._publisher.step(disk)
+
+    async def _untaint(self, name: str) -> Outcome:
+        node = self._nodes.get(name)
+        if node is not None and taint.is_due(node, self._disks.of_node(name), self.configuration):
+            nodes = self._client.untyped(Node.resource)
+            await taint.remove(node, nodes, key=self.configuration.not_ready_taint_key)
+        return Done()
+
+    def _is_ours(self, volume: PersistentVolume) -> bool:
+        return bool(adoption.node_of(volume, self.configuration))
+
+    async def _adopt(self) -> None:
+        objects = self._client.objects(PersistentVolume)
+        backoff = Backoff()
+        while True:
+            self._scan.clear()
+            try:
+                await adoption.adopt_all(
+                    objects, volumes=self._volumes, configuration=self.configuration, node=self._node
+                )
+            except errors.LocalpvError as error:
+                wait = backoff.next()
+                log.warning("adoption waits seconds=%.1f reason=%s", wait, error)
+                await self._clock.sleep(wait)
+                continue
+            backoff.reset()
+            self._scanned.set()
+            await self._scan.wait()
+
+    async def _follow(self) -> None:
+        async with aclosing(self._records.watch()) as changes:
+            async for change in changes:
+                match change:
+                    case Changed(disk):
+                        self._disks.put(disk)
+                        self._queue.add(disk.key)
+                        self._tainted.add(disk.spec.node_name)
+                    case Deleted(disk):
+                        self._disks.remove(disk.key)
+                    case Synced():
+                        self._synced.set()
+
+    # What wakes whom.
+
+    def _volume_changed(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
+        volume = new or old
+        assert volume is not None
+        if named := volume.metadata.annotations.get(DISK):
+            self._queue.add(named)
+        elif volume.spec.local is not None:
+            for disk in self._disks.at(volume.spec.local.path):
+                self._queue.add(disk.key)
+        self._lost.add(volume.key)
+
+    def _class_changed(self, old: StorageClass | None, new: StorageClass | None) -> None:
+        storage_class = new or old
+        assert storage_class is not None
+        for disk in self._disks.of_class(storage_class.key):
+            self._queue.add(disk.key)
+
+    def _node_changed(self, old: Node | None, new: Node | None) -> None:
+        node = new or old
+        assert node is not None
+        if old is not None and new is not None and _same(old, new):
+            return  # a heartbeat
+        self._tainted.add(node.key)
+        for disk in self._disks.of_node(node.key):
+            self._queue.add(disk.key)
+        if new is None or old is None or old.metadata.labels != new.metadata.labels:
+            # By its labels any node can be the one that a volume is waiting for.
+            for volume in self._volumes.cache.list():
+                self._lost.add(volume.key)
+
+
+def _same(old: Node, new: Node) -> bool:
+    return (
+        old.metadata.uid == new.metadata.uid
+        and old.metadata.labels == new.metadata.labels
+        and old.spec.taints == new.spec.taints
+    )

@@ -1,0 +1,34 @@
+"""Which volumes are ours, and of which disk."""
+
+from __future__ import annotations
+
+from localpv.api.kinds import PersistentVolume
+from localpv.api.kinds.localdisk import LocalDisk
+from localpv.lifecycle.publish import naming, volume
+
+UID_LENGTH = len("-00000000-0000-0000-0000-000000000000")
+
+
+def owns(disk: LocalDisk, offered: PersistentVolume) -> bool:
+    """Whether a volume was made, by us or by the classic provisioner, to offer this very disk.
+
+    What a node's agent writes into a LocalDisk is not trusted: only a volume that was made on that node, for that
+    class and that path is ever touched on its behalf.
+    """
+    annotations = offered.metadata.annotations
+    return (
+        offered.spec.local is not None
+        and offered.spec.local.path == disk.spec.path
+        and offered.spec.storage_class_name == disk.spec.storage_class_name
+        and naming.made_on_node(annotations.get(naming.PROVISIONED_BY, ""), disk.spec.node_name)
+        and annotations.get(volume.DISK, disk.metadata.name) == disk.metadata.name
+    )
+
+
+def maker(provisioned_by: str) -> str:
+    """The name of the node whose provisioner the annotation names; empty when it is another provisioner."""
+    if not provisioned_by.startswith(naming.PROVISIONER):
+        return ""
+    name = provisioned_by[len(naming.PROVISIONER) :]
+    without_uid = name[:-UID_LENGTH]
+    return without_uid if without_uid and naming.made_on_node(provisioned_by, without_uid) else name

@@ -1,0 +1,56 @@
+"""What keeps the manager from offering a disk, told where people look: a condition of the LocalDisk, and an event."""
+
+from __future__ import annotations
+
+import msgspec
+
+from localpv.api.kinds.localdisk import DiskCondition, LocalDisk
+from localpv.client.pacing import Clock
+from localpv.lifecycle.events import Events
+from localpv.lifecycle.records import Records
+
+OFFERED = "Offered"
+"""The condition that the manager writes; it is there only while something is wrong."""
+
+
+class Reports:
+    """Tells each trouble of a disk once, and takes it back when it is over."""
+
+    def __init__(self, *, records: Records, events: Events, clock: Clock) -> None:
+        self._records = records
+        self._events = events
+        self._clock = clock
+
+    async def trouble(self, disk: LocalDisk, reason: str, message: str) -> LocalDisk:
+        """The disk is not offered, and why."""
+        if self.is_told(disk, reason, message):
+            return disk
+        known = _known(disk)
+        since = known.last_transition_time if known is not None else None
+        condition = DiskCondition(
+            type=OFFERED,
+            status="False",
+            reason=reason,
+            message=message,
+            last_transition_time=since or self._clock.now().strftime("%Y-%m-%dT%H:%M:%SZ"),
+        )
+        written = await self._write(disk, (condition,))
+        self._events.tell(disk, reason, message, warning=True)
+        return written
+
+    def is_told(self, disk: LocalDisk, reason: str, message: str) -> bool:
+        known = _known(disk)
+        return known is not None and (known.reason, known.message) == (reason, message)
+
+    async def over(self, disk: LocalDisk) -> LocalDisk:
+        """Nothing is wrong any more."""
+        return disk if _known(disk) is None else await self._write(disk, ())
+
+    async def _write(self, disk: LocalDisk, ours: tuple[DiskCondition, ...]) -> LocalDisk:
+        others = tuple(condition for condition in disk.status.conditions if condition.type != OFFERED)
+        status = msgspec.structs.replace(disk.status, conditions=(*others, *ours))
+        return await self._records.write_status(disk, status)
+
+
+def _known(disk: LocalDisk) -> DiskCondition | None:
+    return next((condition for condition in disk.status.conditions if condition.type == OFFERED), None)

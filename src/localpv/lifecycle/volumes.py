@@ -1,0 +1,113 @@
+"""PersistentVolumes as the manager sees and changes them: every change names the very object it was decided for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+import msgspec
+
+from localpv import errors
+from localpv.api.kinds import PersistentVolume
+from localpv.api.kinds.localdisk import LocalDisk, Phase
+from localpv.api.objects import Object
+from localpv.client.cache import Cache
+from localpv.client.client import Client
+from localpv.client.objects import Selection
+from localpv.client.pacing import Clock
+
+NODE_LABEL = "localpv.dev/node"
+RECLAIM = "localpv.dev/reclaim"
+DISK = "localpv.dev/disk"
+RECYCLE = "Recycle"
+
+BY_PATH = "path"
+
+
+def is_unclaimed(volume: PersistentVolume) -> bool:
+    """Whether nobody has the volume, and nobody has it reserved."""
+    return volume.status.phase == "Available" and volume.spec.claim_ref is None
+
+
+def is_withdrawn(disk: LocalDisk) -> bool:
+    """Whether the agent has looked and found that an offer of the disk must not stand."""
+    looked = (Phase.PUBLISHED, Phase.UNAVAILABLE, Phase.MISSING)
+    return disk.status.eligible is False and disk.status.phase in looked
+
+
+class Volumes(Protocol):
+    """The volumes of one node, or of all."""
+
+    def seen(self, name: str) -> PersistentVolume | None:
+        """The volume as it was seen last, which may be a moment ago."""
+
+    def at(self, path: str) -> Sequence[PersistentVolume]:
+        """Volumes with this path, of any node, as they were seen last."""
+
+    async def find(self, name: str) -> PersistentVolume | None:
+        """The volume as it is now."""
+
+    async def create(self, volume: Object) -> PersistentVolume:
+        """A new volume; AlreadyExists when its name is taken."""
+
+    async def delete(self, volume: PersistentVolume) -> bool:
+        """Delete the volume if it still is as it was read; Conflict when not. Whether it is gone already: others may
+        hold it by their finalizers."""
+
+    async def free(self, volume: PersistentVolume) -> None:
+        """Take the claim off the volume if it still is as it was read; Conflict when not."""
+
+    async def label(self, volume: PersistentVolume, label: str, value: str) -> PersistentVolume:
+        """Set a label if the volume still is as it was read; Conflict when not."""
+
+    async def explain(self, volume: PersistentVolume, reason: str, message: str) -> None:
+        """Say in the volume's status what is wrong with its disk; nothing with two empty texts."""
+
+
+class ApiVolumes:
+    """The volumes at an API server, of one node when its label is given. Somebody must own the task of `cache.run`."""
+
+    def __init__(self, client: Client, *, clock: Clock, node_label: str = "") -> None:
+        self._objects = client.objects(PersistentVolume)
+        self._untyped = client.untyped(PersistentVolume.resource)
+        labels = f"{NODE_LABEL}={node_label}" if node_label else NODE_LABEL
+        self.cache = Cache(self._objects, clock=clock, selection=Selection(labels=labels), indexes={BY_PATH: _path_of})
+
+    def seen(self, name: str) -> PersistentVolume | None:
+        return self.cache.get(name)
+
+    def at(self, path: str) -> Sequence[PersistentVolume]:
+        return self.cache.find(BY_PATH, path)
+
+    async def find(self, name: str) -> PersistentVolume | None:
+        return await self._objects.find(name)
+
+    async def create(self, volume: Object) -> PersistentVolume:
+        return msgspec.convert(await self._untyped.create(volume), PersistentVolume)
+
+    async def delete(self, volume: PersistentVolume) -> bool:
+        meta = volume.metadata
+        try:
+            left = await self._objects.delete(meta.name, uid=meta.uid, resource_version=meta.resource_version)
+        except errors.NotFound:
+            return True
+        return left is None
+
+    async def free(self, volume: PersistentVolume) -> None:
+        await self._patch(volume, {"spec": {"claimRef": None}})
+
+    async def label(self, volume: PersistentVolume, label: str, value: str) -> PersistentVolume:
+        return await self._patch(volume, {"metadata": {"labels": {label: value}}})
+
+    async def explain(self, volume: PersistentVolume, reason: str, message: str) -> None:
+        await self._patch(volume, {"status": {"reason": reason or None, "message": message or None}}, "status")
+
+    async def _patch(self, volume: PersistentVolume, patch: Object, subresource: str = "") -> PersistentVolume:
+        meta = volume.metadata
+        same = {"uid": meta.uid, "resourceVersion": meta.resource_version}
+        body = patch | {"metadata": {**patch.get("metadata", {}), **same}}
+        return await self._objects.patch(meta.name, body, subresource=subresource)
+
+
+def _path_of(volume: PersistentVolume) -> Iterable[str]:
+    return (volume.spec.local.path,) if volume.spec.local is not None else ()

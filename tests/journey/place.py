@@ -1,0 +1,166 @@
+"""A node with its disks, as the agent and the cluster around the manager would treat them."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import uuid
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from localpv.api.kinds import Event, Node, ObjectMeta, PersistentVolume, StorageClass
+from localpv.api.kinds.localdisk import (
+    Cleaning,
+    CleaningState,
+    DiskIdentity,
+    DiskKind,
+    LocalDisk,
+    LocalDiskSpec,
+    Phase,
+)
+from localpv.client.client import Client
+from localpv.client.pacing import SystemClock
+from localpv.lifecycle.config.settings import ClassSettings, Configuration
+from localpv.lifecycle.manager import Manager
+from localpv.lifecycle.publish import naming
+from localpv.lifecycle.records.api import ApiRecords
+
+GIB = 1 << 30
+HOST_DIR = "/mnt/disks"
+PATIENCE_SECONDS = 15.0
+LOOK_EVERY_SECONDS = 0.01
+
+
+@dataclass
+class Place:
+    """A node, a class, and a manager that serves them; names are this test's own."""
+
+    client: Client
+    suffix: str = field(default_factory=lambda: uuid.uuid4().hex[:8])
+    classes: dict[str, ClassSettings] = field(default_factory=dict)
+    manager: Manager | None = None
+
+    @property
+    def node(self) -> str:
+        return f"node-{self.suffix}"
+
+    @property
+    def storage_class(self) -> str:
+        return f"fast-{self.suffix}"
+
+    def configuration(self, **more: Any) -> Configuration:
+        settings = ClassSettings(name=self.storage_class, host_dir=HOST_DIR, mount_dir=HOST_DIR)
+        return Configuration(classes={self.storage_class: dataclasses.replace(settings, **more)})
+
+    async def set_up(self, **more: Any) -> None:
+        await self.client.objects(Node).create(
+            Node(metadata=ObjectMeta(name=self.node, labels={"kubernetes.io/hostname": f"host-{self.suffix}"}))
+        )
+        await self.create_class(**more)
+
+    async def create_class(self, **more: Any) -> None:
+        await self.client.objects(StorageClass).create(
+            StorageClass(
+                metadata=ObjectMeta(name=self.storage_class),
+                provisioner="kubernetes.io/no-provisioner",
+                volume_binding_mode="WaitForFirstConsumer",
+                **more,
+            )
+        )
+
+    @asynccontextmanager
+    async def managed(self, configuration: Configuration | None = None) -> AsyncIterator[Manager]:
+        self.manager = Manager(
+            self.client,
+            records=ApiRecords(self.client),
+            configuration=configuration or self.configuration(),
+            clock=SystemClock(),
+        )
+        task = asyncio.create_task(self.manager.run())
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                await self.manager.ready()
+            yield self.manager
+        finally:
+            task.cancel()
+            await asyncio.wait({task})
+
+    # The agent.
+
+    async def finds(self, entry: str = "disk1", **more: Any) -> LocalDisk:
+        spec = LocalDiskSpec(
+            node_name=self.node,
+            storage_class_name=self.storage_class,
+            entry=entry,
+            path=f"{HOST_DIR}/{entry}",
+            volume_mode="Filesystem",
+        )
+        name = naming.disk_name(self.node, self.storage_class, entry)
+        made = await self.disks.create(LocalDisk(metadata=ObjectMeta(name=name), spec=spec))
+        return await self.reports(
+            made.key,
+            phase=Phase.AVAILABLE,
+            eligible=True,
+            kind=DiskKind.MOUNT_POINT,
+            capacity_bytes=100 * GIB,
+            identity=DiskIdentity(serial=f"serial-{entry}", size_bytes=100 * GIB),
+            **more,
+        )
+
+    async def reports(self, name: str, **status: Any) -> LocalDisk:
+        disk = await self.disks.get(name)
+        new = msgspec.structs.replace(disk.status, **status)
+        return await ApiRecords(self.client).write_status(disk, new, locked=False)
+
+    async def cleans(self, name: str, state: CleaningState = CleaningState.VERIFIED) -> None:
+        disk = await self.disks.get(name)
+        assert disk.spec.clean is not None
+        cleaning = Cleaning(
+            volume_uid=disk.spec.clean.volume_uid, state=state, method=disk.spec.clean.method, attempt=1
+        )
+        await self.reports(name, cleaning=cleaning, phase=Phase.CLEANING)
+
+    # The cluster.
+
+    async def phase(self, name: str, phase: str) -> None:
+        await self.volumes.patch(name, {"status": {"phase": phase}}, subresource="status")
+
+    async def claims(self, name: str) -> None:
+        reference = {"namespace": "default", "name": "data", "uid": str(uuid.uuid4())}
+        await self.volumes.patch(name, {"spec": {"claimRef": reference}})
+        await self.phase(name, "Bound")
+
+    @property
+    def disks(self) -> Any:
+        return self.client.objects(LocalDisk)
+
+    @property
+    def volumes(self) -> Any:
+        return self.client.objects(PersistentVolume)
+
+    async def own_volumes(self) -> list[PersistentVolume]:
+        listed = await self.volumes.list()
+        return [each for each in listed.items if each.spec.storage_class_name == self.storage_class]
+
+    async def until_disk(self, name: str, is_so: Callable[[LocalDisk], Any]) -> LocalDisk:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while True:
+                disk = await self.disks.get(name)
+                if is_so(disk):
+                    return disk
+                await asyncio.sleep(LOOK_EVERY_SECONDS)
+
+    async def published(self, name: str) -> PersistentVolume:
+        disk = await self.until_disk(name, lambda disk: disk.spec.volume is not None and disk.spec.volume.uid)
+        volume = await self.volumes.get(disk.spec.volume.name)
+        await self.phase(volume.key, "Available")
+        await self.reports(name, phase=Phase.PUBLISHED)
+        return volume
+
+    async def told(self, about: str) -> set[str]:
+        events = await self.client.objects(Event).list()
+        return {event.reason for event in events.items if event.involved_object.name == about}
