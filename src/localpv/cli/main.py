@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from localpv import __version__
-from localpv.cli import disks, explain, volumes, wipe
+from localpv.cli import bootstrap, disks, explain, manifests, volumes, wipe
 from localpv.errors import ConfigurationError, LocalpvError
 
 if TYPE_CHECKING:
@@ -178,3 +178,5 @@ cli.add_command(disks.disks)
 cli.add_command(volumes.volumes)
 cli.add_command(explain.explain)
 cli.add_command(wipe.wipe)
+cli.add_command(manifests.manifests)
+cli.add_command(bootstrap.bootstrap)
