@@ -6,6 +6,7 @@ import asyncio
 import subprocess
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -31,8 +32,8 @@ from localpv.host.workers import Workers
 from localpv.lifecycle.clean.cleaner import Cleaner
 from localpv.lifecycle.clean.machine import Limits
 from localpv.lifecycle.clean.on_host import HostHands
-from localpv.lifecycle.clean.telling import Events
 from localpv.lifecycle.config.settings import ClassSettings
+from localpv.lifecycle.events import Events
 from localpv.lifecycle.records import names
 from localpv.lifecycle.records.folder import FolderRecords
 from localpv.model.identity import Identity
@@ -124,7 +125,8 @@ class Machine:
             return (await self.devices.describe(path, exclusive=False)).identity
         mount = (await self.mounts.table()).containing(path.parent.resolve() / entry)
         assert mount is not None
-        return await self.devices.behind(mount)
+        found = await self.devices.behind(mount)
+        return found if kind is DiskKind.MOUNT_POINT else replace(found, mount_id=0)
 
     async def record(self, entry: str, kind: DiskKind = DiskKind.BLOCK_DEVICE) -> LocalDisk:
         """The record of a published disk, as discovery and the manager leave it."""

@@ -12,8 +12,9 @@ from localpv.lifecycle.clean.hands import Hands
 from localpv.lifecycle.clean.locks import Locks
 from localpv.lifecycle.clean.machine import Limits, Machine
 from localpv.lifecycle.clean.slots import Slots
-from localpv.lifecycle.clean.telling import Events, Metrics, Silent
+from localpv.lifecycle.clean.telling import Metrics, Silent
 from localpv.lifecycle.config.settings import ClassSettings
+from localpv.lifecycle.events import Events
 from localpv.lifecycle.records import Records
 from localpv.runtime.clock import Clock, SystemClock
 from localpv.runtime.controller import Controller

@@ -25,9 +25,10 @@ from localpv.lifecycle.clean.hands import Hands, Target
 from localpv.lifecycle.clean.locks import Held, Locks
 from localpv.lifecycle.clean.slots import Slots
 from localpv.lifecycle.clean.states import Reason
-from localpv.lifecycle.clean.telling import Events, Happening, Metrics
+from localpv.lifecycle.clean.telling import Happening, Metrics
 from localpv.lifecycle.clean.watching import OrderChanged, Watched
 from localpv.lifecycle.config.settings import ClassSettings
+from localpv.lifecycle.events import Events
 from localpv.lifecycle.records import Records
 from localpv.model.methods import Progress
 from localpv.runtime.backoff import KeyedBackoff
@@ -82,6 +83,8 @@ class Machine:
         order = orders.open_order(disk) if disk is not None and disk.spec.node_name == self._node else None
         if disk is None or order is None:
             self._forget(name)
+            if disk is not None and disk.spec.node_name == self._node and disk.spec.clean is None:
+                await self._tidy_up(disk)
             return Done()
         if (seconds := states.seconds_until_due(orders.cleaning_for(disk, order), self._clock.now())) > 0:
             self._forget(name)
@@ -164,6 +167,17 @@ class Machine:
         )
         return Done()
 
+    async def _tidy_up(self, disk: LocalDisk) -> None:
+        """The order was taken back: what was never begun is forgotten, what was cut short says so and stays."""
+        cleaning = disk.status.cleaning
+        if cleaning is None or cleaning.state == CleaningState.VERIFIED:
+            return
+        if cleaning.attempt == 0:
+            await self._write(disk, states.untouched(disk))
+        elif cleaning.state != CleaningState.FAILED:
+            why = Reason("OrderChanged", "the order was taken back before the disk was clean")
+            await self._write(disk, states.failed(disk, why, now=self._clock.now()))
+
     async def _conclude(self, disk: LocalDisk, end: Callable[[LocalDisk], LocalDiskStatus]) -> None:
         """Write how it ended. A server that is away just now must not cost hours of wiping, so this waits for it."""
         pause, name, attempt = Backoff(), disk.metadata.name, disk.status.cleaning
@@ -218,7 +232,7 @@ class Machine:
 
     def _tell(self, what: Happening, disk: LocalDisk, order: CleanOrder, message: str) -> None:
         log.info("%s disk=%s volume=%s message=%s", what, disk.metadata.name, order.volume_name, message)
-        self._events.tell(what, message, disk=disk, order=order)
+        self._events.tell(disk, what, message, warning=what is Happening.FAILED)
 
 
 def _kind(disk: LocalDisk) -> DiskKind:

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from localpv import errors
 from localpv.api.kinds.localdisk import DiskIdentity, DiskKind, LocalDisk
-from localpv.host import commands, openat, paths
+from localpv.host import openat, paths
 from localpv.host.devices import Devices
 from localpv.host.mounts import Mounts
 from localpv.host.openers import Openers
 from localpv.host.trees import Trees
-from localpv.host.wiping import COMMAND_SECONDS, Wiping
+from localpv.host.wiping import Wiping
 from localpv.host.workers import Report, Workers
 from localpv.lifecycle.clean import plans
 from localpv.lifecycle.clean.hands import Target
@@ -65,8 +65,7 @@ class HostHands:
                 await self._trees.empty(place.path, inside=place.folder, on_progress=on_progress)
             case plans.Run(argv):
                 on_progress(Progress(done=0, step="running a command"))
-                await commands.run(argv, timeout=COMMAND_SECONDS, env={"LOCAL_PV_FILESYSTEM": str(place.path)})
-                await self._verify_empty(place, argv[0])
+                await self._trees.empty_with(argv, place.path, inside=place.folder)
             case plans.Remake():
                 raise errors.NotSupported(
                     "a file system cannot be made anew here yet", hint="use fs-clean as fsCleanerCommand"
@@ -100,13 +99,19 @@ class HostHands:
         device, inode, mount_id = await self._workers.call(look, key=str(place.path), timeout=LOOK_SECONDS)
         mount = await self._mount(mount_id, place)
         is_mount_point = mount.mount_point == _real(place)
-        if is_mount_point is not (kind is DiskKind.MOUNT_POINT):
+        # What was recorded with the volume counts, not what discovery sees there now.
+        was_mount_point = recorded.mount_id > 0
+        if is_mount_point is not was_mount_point:
             # Below a mount point that is not mounted lies another file system: the machine's own, most of the time.
             raise errors.DeviceChanged(
-                f"{place.host_path} was recorded as {kind}, and now {'a' if is_mount_point else 'no'} mount is there",
-                hint="mount the right file system" if kind is DiskKind.MOUNT_POINT else "unmount it",
+                f"{place.host_path} was published as a plain directory, and now something is mounted there"
+                if is_mount_point
+                else f"{place.host_path} was published as a mount point, and now nothing is mounted there",
+                hint="unmount it" if is_mount_point else "mount the right file system again",
             )
-        _refuse_another(recorded, await self._devices.behind(mount), place, contents=True)
+        found = await self._devices.behind(mount)
+        if not (_without_device(recorded) and _without_device(found)):
+            _refuse_another(recorded, found, place, contents=True)
         return Target(
             kind=kind,
             place=place,
@@ -146,20 +151,6 @@ class HostHands:
                 return mount
         raise errors.HostError(f"the mount that {place.path} lies in is gone again")
 
-    async def _verify_empty(self, place: Place, command: str) -> None:
-        def names() -> list[str]:
-            root = paths.open_directory(place.folder, place.path)
-            try:
-                return [name for name in os.listdir(root) if name != "lost+found"]
-            finally:
-                os.close(root)
-
-        if left := await self._workers.call(names, key=str(place.path), timeout=LOOK_SECONDS):
-            raise errors.NotClean(
-                f"{command} ended well, but the directory still holds {', '.join(sorted(left)[:3])}",
-                hint="mend the command, or use fs-clean",
-            )
-
 
 def _real(place: Place) -> Path:
     """The path as the mount table has it; the folder may be reached by links, the entry never is one."""
@@ -188,6 +179,12 @@ def identity_of(recorded: DiskIdentity) -> Identity:
         model=recorded.model,
         mount_id=recorded.mount_id,
     )
+
+
+def _without_device(identity: Identity) -> bool:
+    """A file system without a device (tmpfs, ZFS) has another number after each start, and nothing that lasts: which
+    mount it is can be told by its place only."""
+    return identity.major_minor.startswith("0:")
 
 
 def _refuse_another(recorded: Identity, now: Identity, place: Place, *, contents: bool) -> None:

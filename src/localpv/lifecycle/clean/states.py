@@ -20,7 +20,7 @@ _PHASES = {
     CleaningState.WAITING: Phase.RELEASING,
     CleaningState.RUNNING: Phase.CLEANING,
     CleaningState.FAILED: Phase.CLEAN_FAILED,
-    CleaningState.VERIFIED: Phase.CLEANING,
+    CleaningState.VERIFIED: Phase.RELEASING,
 }
 
 
@@ -93,6 +93,11 @@ def progressed(disk: LocalDisk, progress: Progress) -> LocalDiskStatus:
     return msgspec.structs.replace(
         disk.status, cleaning=msgspec.structs.replace(cleaning, step=progress.step, **counts)
     )
+
+
+def untouched(disk: LocalDisk) -> LocalDiskStatus:
+    """The order was taken back before anything was begun, so there is nothing to tell."""
+    return msgspec.structs.replace(disk.status, cleaning=None)
 
 
 def failed(disk: LocalDisk, why: Reason, *, now: datetime) -> LocalDiskStatus:

@@ -1,27 +1,20 @@
-"""Whom a cleaning tells: people by events on the volume, and programs by figures."""
+"""What a cleaning tells: people by events on the LocalDisk (the manager tells those on the volume), and figures."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 from typing import Protocol
 
-from localpv.api.kinds.localdisk import CleanOrder, LocalDisk
+from localpv.api.kinds import Kind
 
 
 class Happening(StrEnum):
     """What an event is about; the reason that the event carries."""
 
     STARTED = "CleaningStarted"
-    RUNS_LONG = "CleaningInProgress"
+    RUNS_LONG = "CleaningLong"
     FAILED = "CleaningFailed"
     FINISHED = "CleaningFinished"
-
-
-class Events(Protocol):
-    """Events about the volume that an order names."""
-
-    def tell(self, what: Happening, message: str, *, disk: LocalDisk, order: CleanOrder) -> None:
-        """Returns at once; an event that cannot be delivered is lost, and nothing waits for it."""
 
 
 class Metrics(Protocol):
@@ -40,7 +33,7 @@ class Metrics(Protocol):
 class Silent:
     """Tells nobody."""
 
-    def tell(self, what: Happening, message: str, *, disk: LocalDisk, order: CleanOrder) -> None: ...
+    def tell(self, about: Kind, reason: str, message: str, *, warning: bool = False) -> None: ...
 
     def began(self, method: str) -> None: ...
 

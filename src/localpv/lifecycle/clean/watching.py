@@ -122,8 +122,9 @@ class Watched:
             self._look_at(await self._records.get(self._disk.metadata.name))
 
     def _look_at(self, disk: LocalDisk | None) -> None:
-        wanted = disk is not None and disk.metadata.uid == self._disk.metadata.uid and disk.spec.clean is not None
-        self._withdrawn = not (wanted and disk.spec.clean.volume_uid == self._order.volume_uid)  # type: ignore[union-attr]
+        order = disk.spec.clean if disk is not None and disk.metadata.uid == self._disk.metadata.uid else None
+        # Another way to clean it is for the next order; whose data must go is what this one is about.
+        self._withdrawn = order is None or _for_whom(order) != _for_whom(self._order)
 
     async def _stop(self) -> None:
         """Nothing of this may reach the disk or the record once we have returned; the lock is kept where it might."""
@@ -138,3 +139,7 @@ class Watched:
                 return
         if not self.act.cancelled():
             self.act.exception()  # read, so that nobody is warned of an error that nobody waits for
+
+
+def _for_whom(order: CleanOrder) -> tuple[str, str]:
+    return order.volume_uid, order.claim_uid

@@ -1,0 +1,401 @@
+"""From an order to a verified disk, one transition after the other."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.unit.lifecycle.clean.world import CHUNKS, SETTINGS, Killed, World
+
+from localpv import errors
+from localpv.lifecycle.clean.machine import REFUSED_SECONDS, Limits
+from localpv.lifecycle.config.cleaners import Cleaner as CleanerSetting
+from localpv.runtime.controller import Done, LookAgain
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path, limits=Limits(at_once=2, hung_seconds=600.0))
+
+
+@pytest.mark.seed("DEL-5")
+async def test_ordered_disk_is_clean_and_says_for_whom(world: World) -> None:
+    name = world.add(uid="uid-7")
+
+    assert await world.step(name) == Done()
+
+    assert not world.disk(name).dirty
+    cleaning = world.cleaning(name)
+    assert (cleaning.state, cleaning.volume_uid, cleaning.attempt) == ("Verified", "uid-7", 1)
+    assert cleaning.started_at is not None and cleaning.finished_at is not None
+    assert cleaning.method == ("dd-zero", "1")
+    assert cleaning.bytes_done == cleaning.bytes_total == CHUNKS
+
+
+async def test_record_says_running_before_anything_is_touched(world: World) -> None:
+    name = world.add()
+    await world.step(name)
+    assert [one.status.cleaning.state for one in world.records.writes if one.status.cleaning] == ["Running", "Verified"]
+
+
+async def test_disk_without_an_order_is_never_touched(world: World) -> None:
+    name = world.add(uid="")
+    assert await world.step(name) == Done()
+    assert world.hands.looked == []
+    assert world.records.writes == []
+    assert len(world.disk(name).dirty) == CHUNKS
+
+
+async def test_disk_of_another_node_is_never_touched(world: World) -> None:
+    name = world.add(node="node-2")
+    assert await world.step(name) == Done()
+    assert world.hands.looked == []
+    assert len(world.disk(name).dirty) == CHUNKS
+
+
+async def test_verified_order_is_not_done_twice(world: World) -> None:
+    name = world.add()
+    await world.to_end(name)
+    world.disk(name).dirty.add(0)  # the next tenant's data
+    await world.to_end(name)
+    assert world.disk(name).dirty == {0}
+
+
+async def test_what_was_verified_for_one_volume_does_not_count_for_the_next(world: World) -> None:
+    name = world.add(uid="uid-1")
+    await world.to_end(name)
+    world.disk(name).dirty.add(0)
+    world.order(name, "uid-2")
+    await world.to_end(name)
+    assert not world.disk(name).dirty
+    assert (world.cleaning(name).volume_uid, world.cleaning(name).attempt) == ("uid-2", 1)
+
+
+async def test_another_disk_in_its_place_is_refused_and_left_alone(world: World) -> None:
+    name = world.add()
+    world.disk(name).identity = "serial-other"
+
+    assert await world.step(name) == LookAgain(after=REFUSED_SECONDS)
+
+    assert len(world.disk(name).dirty) == CHUNKS
+    cleaning = world.cleaning(name)
+    assert (cleaning.state, cleaning.reason, cleaning.attempt) == ("Failed", "IdentityChanged", 0)
+    assert "serial-other" in cleaning.error
+    assert world.status(name).phase == "CleanFailed"
+    assert world.told.refusals == ["IdentityChanged"]
+
+    await world.step(name)
+    assert len(world.records.writes) == 1, "the same refusal is written once"
+    assert world.told.reasons == ["CleaningFailed"]
+
+    world.disk(name).identity = "serial-sdb"
+    await world.to_end(name)
+    assert not world.disk(name).dirty
+
+
+async def test_disk_without_a_recorded_identity_is_refused(world: World) -> None:
+    name = world.add()
+    world.change(name, lambda spec: msgspec.structs.replace(spec, identity=None))
+    await world.step(name)
+    assert world.cleaning(name).reason == "IdentityChanged"
+    assert len(world.disk(name).dirty) == CHUNKS
+
+
+@pytest.mark.seed("CLN-7")
+@pytest.mark.parametrize(
+    ("path", "entry"),
+    [
+        ("/mnt/disks2/sdb", "sdb"),
+        ("/mnt/disks/../disks2/sdb", "sdb"),
+        ("/mnt/disks", "disks"),
+        ("/mnt/disks/a/sdb", "sdb"),
+        ("/mnt/disks/sdb", "sdc"),
+        ("/dev/sda", "sda"),
+    ],
+)
+async def test_path_outside_the_folder_of_its_class_is_refused(world: World, path: str, entry: str) -> None:
+    name = world.add()
+    world.hands.disks[entry] = world.hands.disks["sdb"]
+    world.change(name, lambda spec: msgspec.structs.replace(spec, path=path, entry=entry))
+    await world.step(name)
+    assert world.cleaning(name).reason == "OutsideFolder"
+    assert world.hands.looked == []
+
+
+async def test_disk_of_a_class_that_is_not_configured_is_refused(world: World) -> None:
+    name = world.add()
+    world.settings.clear()
+    await world.step(name)
+    assert world.cleaning(name).reason == "OutsideFolder"
+    assert world.hands.looked == []
+
+
+async def test_command_that_is_not_the_one_of_the_class_is_refused(world: World) -> None:
+    name = world.add(method=("/tmp/evil",))
+    await world.step(name)
+    assert world.cleaning(name).reason == "NotSupported"
+    assert len(world.disk(name).dirty) == CHUNKS
+
+
+@pytest.mark.seed("CLN-6")
+async def test_command_of_the_class_is_run(world: World) -> None:
+    command = ("/opt/wipe.sh", "3")
+    world.settings["fast"] = dataclasses.replace(SETTINGS, block_cleaner=CleanerSetting(command, command))
+    name = world.add(method=command)
+    await world.to_end(name)
+    assert world.cleaning(name).state == "Verified"
+    assert world.cleaning(name).method == command
+
+
+async def test_disk_in_use_waits_and_says_for_whom(world: World) -> None:
+    name = world.add()
+    world.disk(name).users = "is mounted at /var/lib/kubelet/pods/x"
+
+    outcome = await world.step(name)
+
+    assert isinstance(outcome, LookAgain) and outcome.after < 2
+    cleaning = world.cleaning(name)
+    assert (cleaning.state, cleaning.reason, cleaning.attempt) == ("Waiting", "InUse", 0)
+    assert "/var/lib/kubelet/pods/x" in cleaning.error
+    assert world.status(name).phase == "Releasing"
+    assert len(world.disk(name).dirty) == CHUNKS
+
+    world.disk(name).users = ""
+    await world.to_end(name)
+    assert world.cleaning(name).state == "Verified"
+
+
+async def test_order_taken_back_before_it_was_begun_leaves_no_trace(world: World) -> None:
+    name = world.add()
+    world.disk(name).users = "is mounted"
+    await world.step(name)
+    world.order(name, None)
+    assert await world.step(name) == Done()
+    assert world.status(name).cleaning is None
+
+
+async def test_order_taken_back_while_nobody_ran_stays_unclean(world: World) -> None:
+    name = world.add()
+    world.start(dies_at=7)
+    with pytest.raises(Killed):
+        await world.to_end(name)
+    assert world.cleaning(name).state == "Running"
+    world.order(name, None)
+    world.start()
+    await world.to_end(name)
+    assert (world.cleaning(name).state, world.cleaning(name).reason) == ("Failed", "OrderChanged")
+
+
+@pytest.mark.seed("DEL-4", "DEL-5")
+async def test_failed_cleaning_says_why_and_is_tried_again_after_growing_waits(world: World) -> None:
+    name = world.add()
+    world.disk(name).fails = [OSError(5, "Input/output error"), errors.NotClean("old data is left", hint="zero it")]
+
+    await world.step(name)
+    cleaning = world.cleaning(name)
+    assert (cleaning.state, cleaning.reason, cleaning.attempt) == ("Failed", "DiskError", 1)
+    assert "Input/output error" in cleaning.error
+    first = await world.step(name)
+    assert isinstance(first, LookAgain) and 9 < first.after <= 12
+
+    await world.clock.advance(first.after)
+    await world.step(name)
+    cleaning = world.cleaning(name)
+    assert (cleaning.state, cleaning.reason, cleaning.attempt) == ("Failed", "NotClean", 2)
+    assert cleaning.error == "old data is left (zero it)"
+    second = await world.step(name)
+    assert isinstance(second, LookAgain) and second.after > 1.5 * first.after
+
+    await world.clock.advance(second.after)
+    await world.step(name)
+    cleaning = world.cleaning(name)
+    assert (cleaning.state, cleaning.error, cleaning.next_attempt_at, cleaning.attempt) == ("Verified", "", None, 3)
+    assert not world.disk(name).dirty
+
+
+async def test_restart_does_not_shorten_the_wait_after_a_failure(world: World) -> None:
+    name = world.add()
+    world.disk(name).fails = [errors.HostError("no")] * 3
+    await world.step(name)
+    world.start()
+    outcome = await world.step(name)
+    assert isinstance(outcome, LookAgain) and outcome.after > 9
+    assert world.cleaning(name).attempt == 1
+
+
+async def test_waits_never_grow_beyond_half_an_hour(world: World) -> None:
+    name = world.add()
+    world.disk(name).fails = [errors.HostError("no")] * 14
+    await world.to_end(name)
+    assert world.cleaning(name).attempt == 15
+    assert world.clock.monotonic() < 14 * 1802
+
+
+async def test_a_mistake_of_ours_is_a_failure_and_not_the_end(world: World) -> None:
+    name = world.add()
+    world.disk(name).fails = [ZeroDivisionError("oops")]
+    await world.step(name)
+    assert (world.cleaning(name).state, world.cleaning(name).reason) == ("Failed", "Mistake")
+
+
+@pytest.mark.seed("DEL-10")
+async def test_events_tell_that_it_began_takes_long_and_ended(world: World) -> None:
+    name = world.add()
+    world.disk(name).gate = asyncio.Event()
+    running = asyncio.create_task(world.step(name))
+    await world.clock.advance(200)
+    assert world.told.reasons == ["CleaningStarted", "CleaningLong", "CleaningLong"]
+    assert "can take long" in world.told.events[0][1]
+    assert "50 % done" in world.told.events[1][1]
+    world.disk(name).gate.set()
+    await running
+    assert world.told.reasons[-1] == "CleaningFinished"
+    assert not any(warning for _, _, warning in world.told.events)
+
+
+async def test_progress_is_written_at_most_once_a_second(world: World) -> None:
+    name = world.add()
+    world.disk(name).gate = asyncio.Event()
+    running = asyncio.create_task(world.step(name))
+    await world.clock.advance(0.9)
+    assert len(world.records.writes) == 1
+    await world.clock.advance(5)
+    assert len(world.records.writes) == 2
+    cleaning = world.cleaning(name)
+    assert (cleaning.state, cleaning.bytes_done, cleaning.bytes_total, cleaning.step) == (
+        "Running",
+        CHUNKS // 2,
+        CHUNKS,
+        "wiping",
+    )
+    world.disk(name).gate.set()
+    await running
+
+
+async def test_server_that_is_away_during_a_cleaning_costs_nothing(world: World) -> None:
+    name = world.add()
+    world.disk(name).gate = asyncio.Event()
+    running = asyncio.create_task(world.step(name))
+    await world.clock.advance(0.5)
+    world.records.troubles = [errors.ConnectionLost("away")] * 6
+    await world.clock.advance(3)
+    world.disk(name).gate.set()
+    await world.clock.advance(60)
+    await running
+    assert (world.cleaning(name).state, world.cleaning(name).attempt) == ("Verified", 1)
+
+
+async def test_disk_that_does_not_move_is_given_up(world: World) -> None:
+    name = world.add()
+    world.disk(name).gate = asyncio.Event()
+    running = asyncio.create_task(world.step(name))
+    await world.clock.advance(599)
+    assert world.cleaning(name).state == "Running"
+    await world.clock.advance(10)
+    await running
+    assert (world.cleaning(name).state, world.cleaning(name).reason) == ("Failed", "Hung")
+    assert world.disk(name).running == 0
+
+
+@pytest.mark.seed("DEL-7")
+async def test_hung_cleaning_that_cannot_be_stopped_keeps_the_next_one_away(world: World) -> None:
+    name = world.add()
+    world.disk(name).gate, world.disk(name).deaf = asyncio.Event(), True
+    running = asyncio.create_task(world.step(name))
+    await world.clock.advance(700)
+    await running
+    assert world.cleaning(name).reason == "Hung"
+    await world.clock.advance(60)
+
+    await world.step(name)
+    assert (world.cleaning(name).state, world.cleaning(name).reason) == ("Waiting", "CleanedAlready")
+    assert world.disk(name).most_running == 1
+
+    world.disk(name).gate.set()  # the kernel lets go of it
+    await world.clock.advance(1)
+    await world.to_end(name)
+    assert world.cleaning(name).state == "Verified"
+    assert world.disk(name).most_running == 1
+
+
+@pytest.mark.seed("DEL-7")
+async def test_two_records_of_one_disk_are_never_cleaned_at_once(world: World) -> None:
+    one, two = world.add("sdb"), world.add("link-to-sdb")
+    world.disk(one).gate = asyncio.Event()
+    world.disk(two).lock = world.disk(one).lock
+    running = asyncio.create_task(world.step(one))
+    await world.clock.advance(0.5)
+
+    await world.step(two)
+
+    assert (world.cleaning(two).state, world.cleaning(two).reason) == ("Waiting", "CleanedAlready")
+    assert one in world.cleaning(two).error
+    assert len(world.disk(two).dirty) == CHUNKS
+    world.disk(one).gate.set()
+    await running
+    await world.to_end(two)
+    assert world.cleaning(two).state == "Verified"
+
+
+async def test_more_disks_than_places_wait_in_line(world: World) -> None:
+    names = [world.add(entry) for entry in ("sdb", "sdc", "sdd")]
+    gate = asyncio.Event()
+    for name in names:
+        world.disk(name).gate = gate
+    running = [asyncio.create_task(world.step(name)) for name in names]
+    await world.clock.advance(1)
+    assert world.hands.running == 2
+    assert (world.cleaning(names[2]).state, world.cleaning(names[2]).reason) == ("Waiting", "InLine")
+    assert world.called == []
+    gate.set()
+    await asyncio.gather(*running)
+    assert set(world.called) == {names[2]}
+    await world.to_end(names[2])
+    assert world.hands.most_running == 2
+
+
+@pytest.mark.parametrize("uid", [None, "uid-2"])
+async def test_order_that_changes_stops_the_cleaning_and_is_never_skipped(world: World, uid: str | None) -> None:
+    name = world.add(uid="uid-1")
+    world.disk(name).gate = asyncio.Event()
+    running = asyncio.create_task(world.step(name))
+    await world.clock.advance(5)
+    world.order(name, uid)
+    await world.clock.advance(30)
+    await running
+    assert world.disk(name).running == 0
+    cleaning = world.cleaning(name)
+    assert (cleaning.volume_uid, cleaning.state, cleaning.reason) == ("uid-1", "Failed", "OrderChanged")
+    world.disk(name).gate.set()
+    await world.to_end(name)
+    if uid:
+        assert (world.cleaning(name).volume_uid, world.cleaning(name).state) == (uid, "Verified")
+        assert not world.disk(name).dirty
+    else:
+        assert world.cleaning(name).state == "Failed"
+
+
+async def test_record_deleted_during_the_cleaning_stops_it(world: World) -> None:
+    name = world.add()
+    disk = world.disk(name)
+    disk.gate = asyncio.Event()
+    running = asyncio.create_task(world.step(name))
+    await world.clock.advance(5)
+    await world.records.delete(world.records.disks[name])
+    await world.clock.advance(30)
+    await running
+    assert disk.running == 0
+    assert name not in world.records.disks
+
+
+async def test_somebody_elses_write_before_the_start_means_a_new_look(world: World) -> None:
+    name = world.add()
+    world.records.troubles = [errors.Conflict("somebody else wrote first")]
+    with pytest.raises(errors.Conflict):
+        await world.step(name)
+    assert len(world.disk(name).dirty) == CHUNKS
+    await world.to_end(name)
+    assert world.cleaning(name).state == "Verified"

@@ -1,0 +1,178 @@
+"""Orders by hand, plans, places in line, locks and the times of a cleaning."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.unit.lifecycle.clean.world import SETTINGS, World
+
+from localpv import errors
+from localpv.api.kinds.localdisk import (
+    Cleaning,
+    DiskIdentity,
+    DiskKind,
+    LocalDisk,
+    OfferedVolume,
+)
+from localpv.lifecycle.clean import orders, plans, states
+from localpv.lifecycle.clean.locks import Locks
+from localpv.lifecycle.clean.slots import Slots
+from localpv.lifecycle.config import cleaners
+from localpv.model import methods
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+BLOCK, FOLDER = DiskKind.BLOCK_DEVICE, DiskKind.DIRECTORY
+
+
+@pytest.mark.parametrize(
+    ("words", "plan"),
+    [
+        (("dd-zero", "2"), plans.Wipe(methods.Zero(2))),
+        (("/scripts/dd_zero.sh", "2"), plans.Wipe(methods.Zero(2))),
+        (("zero",), plans.Wipe(methods.Zero(1))),
+        (("blkdiscard",), plans.Wipe(methods.Discard())),
+        (("fs-reset",), plans.Wipe(methods.FsReset())),
+        (("/scripts/quick_reset.sh",), plans.Wipe(methods.FsReset())),
+        (("shred", "5"), plans.Wipe(methods.Shred(5))),
+        (("hdparm", "normal"), plans.Wipe(methods.AtaErase())),
+        (("nvme-format",), plans.Wipe(methods.NvmeFormat())),
+        (("/opt/wipe", "-x"), plans.Wipe(methods.Command(("/opt/wipe", "-x")))),
+    ],
+)
+def test_words_for_devices(words: tuple[str, ...], plan: plans.Plan) -> None:
+    assert plans.read(words, kind=BLOCK) == plan
+
+
+@pytest.mark.parametrize(
+    ("words", "plan"),
+    [
+        (("fs-clean",), plans.Empty()),
+        (("/scripts/fsclean.sh",), plans.Empty()),
+        (("fs-remake",), plans.Remake()),
+        (("/opt/clean",), plans.Run(("/opt/clean",))),
+    ],
+)
+def test_words_for_directories(words: tuple[str, ...], plan: plans.Plan) -> None:
+    assert plans.read(words, kind=FOLDER) == plan
+    assert plans.read(words, kind=DiskKind.MOUNT_POINT) == plan
+
+
+@pytest.mark.parametrize("words", [("fs-clean",), ("dd-zero", "0"), ("rm",), ("",), ("hdparm", "enhanced")])
+def test_words_that_make_no_sense_for_devices_are_refused(words: tuple[str, ...]) -> None:
+    with pytest.raises(errors.NotSupported):
+        plans.read(words, kind=BLOCK)
+
+
+def test_every_configured_method_has_a_plan() -> None:
+    for method in cleaners.METHODS.values():
+        kind = BLOCK if method.for_devices else FOLDER
+        assert plans.read((method.name,), kind=kind) is not None
+
+
+@pytest.mark.seed("CLN-3")
+def test_order_without_a_method_means_that_of_the_class(tmp_path: Path) -> None:
+    disk = _disk(tmp_path)
+    order = disk.spec.clean
+    assert order is not None
+    order = msgspec.structs.replace(order, method=())
+    assert plans.plan(order, SETTINGS, kind=BLOCK) == plans.Wipe(methods.FsReset())
+    assert plans.plan(order, SETTINGS, kind=FOLDER) == plans.Empty()
+
+
+def test_order_by_hand_names_the_retained_volume(tmp_path: Path) -> None:
+    disk = _change(_disk(tmp_path), clean=None, volume=OfferedVolume(name="pv-1", uid="u-1"))
+    spec = orders.order_by_hand(disk, ("dd-zero",), now=NOW, token="t", volume_released=True)
+    assert spec.clean is not None
+    assert (spec.clean.volume_name, spec.clean.volume_uid) == ("pv-1", "u-1")
+    assert spec.clean.requested_at == "2030-01-01T00:00:00Z"
+
+
+def test_order_by_hand_without_a_volume_freezes_what_the_disk_is_now(tmp_path: Path) -> None:
+    disk = _change(_disk(tmp_path), clean=None, volume=None, identity=None)
+    seen = DiskIdentity(serial="S")
+    disk = msgspec.structs.replace(disk, status=msgspec.structs.replace(disk.status, identity=seen))
+    spec = orders.order_by_hand(disk, now=NOW, token="t-1")
+    assert spec.clean is not None
+    assert spec.clean.volume_uid == "by-hand-t-1"
+    assert spec.identity == seen
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"clean": None, "volume": OfferedVolume(name="pv-1", uid="u-1")}, "in use"),
+        ({}, "already"),
+        ({"clean": None, "identity": None}, "which disk"),
+    ],
+)
+def test_order_by_hand_is_refused_with_a_hint(tmp_path: Path, changes: dict[str, object], says: str) -> None:
+    with pytest.raises(errors.ConfigurationError, match=says) as caught:
+        orders.order_by_hand(_change(_disk(tmp_path), **changes), now=NOW, token="t")
+    assert caught.value.hint
+
+
+def test_order_by_hand_runs_no_commands(tmp_path: Path) -> None:
+    with pytest.raises(errors.ConfigurationError, match="built-in"):
+        orders.order_by_hand(_change(_disk(tmp_path), clean=None), ("/tmp/evil",), now=NOW, token="t")
+
+
+async def test_disk_ordered_by_hand_is_cleaned(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    name = world.add(uid="")
+    world.change(name, lambda _: orders.order_by_hand(world.records.disks[name], ("shred", "1"), now=NOW, token="t"))
+    await world.to_end(name)
+    assert (world.cleaning(name).state, world.cleaning(name).volume_uid) == ("Verified", "by-hand-t")
+
+
+def test_places_are_given_in_order_and_those_who_leave_let_others_move_up() -> None:
+    called: list[str] = []
+    slots = Slots(1, call=called.append)
+    assert slots.take("a")
+    assert not slots.take("b")
+    assert not slots.take("c")
+    slots.leave("b")
+    assert called == []
+    slots.give_back()
+    assert called == ["c"]
+    assert not slots.take("d"), "c was first"
+    assert slots.take("c")
+    slots.give_back()
+    assert slots.take("d")
+
+
+def test_lock_is_one_per_disk_and_names_its_owner(tmp_path: Path) -> None:
+    one, other = Locks(tmp_path / "locks"), Locks(tmp_path / "locks")
+    held = one.take("device-8-16", owner="sdb")
+    with pytest.raises(errors.DeviceBusy, match="record sdb"):
+        other.take("device-8-16", owner="sdc")
+    other.take("device-8-32", owner="sdc").give_up()
+    held.give_up()
+    other.take("device-8-16", owner="sdc").give_up()
+
+
+def test_folder_that_cannot_be_used_for_locks_lets_nothing_begin(tmp_path: Path) -> None:
+    (tmp_path / "locks").write_text("a file")
+    with pytest.raises(errors.StoreError):
+        Locks(tmp_path / "locks").take("device-8-16", owner="sdb")
+
+
+def test_clock_that_was_set_back_holds_a_disk_up_for_half_an_hour_at_most() -> None:
+    failed = Cleaning(volume_uid="u", state="Failed", next_attempt_at=states.timestamp(NOW + timedelta(days=900)))
+    assert states.seconds_until_due(failed, NOW) == states.MOST_WAIT_SECONDS
+
+
+def test_unreadable_time_holds_nothing_up() -> None:
+    failed = Cleaning(volume_uid="u", state="Failed", next_attempt_at="soon")
+    assert states.seconds_until_due(failed, NOW) == 0.0
+
+
+def _disk(folder: Path) -> LocalDisk:
+    world = World(folder)
+    return world.records.disks[world.add()]
+
+
+def _change(disk: LocalDisk, **changes: object) -> LocalDisk:
+    return msgspec.structs.replace(disk, spec=msgspec.structs.replace(disk.spec, **changes))
