@@ -17,6 +17,7 @@ FIRST_SECONDS = 300.0
 """The first test of a run waits for the cluster and, when our code has changed, for the image."""
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
     recorder = config.pluginmanager.get_plugin("seed-recorder")
     paths = [Path(one.split("::")[0]).resolve() for one in config.args]

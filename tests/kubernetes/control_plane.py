@@ -32,6 +32,11 @@ KUBECONFIG_VARIABLE = "LOCALPV_CONTRACT_KUBECONFIG"
 """Where the tests look for a server when none is named on the command line."""
 
 
+WORKLOADS = ("cronjob", "daemonset", "deployment", "job", "replicaset", "replicationcontroller", "statefulset")
+"""The controllers that make pods. The contract is about the API server: a test that reads an object, changes it and
+writes it back must not race with them."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlPlane:
     """A running control plane."""
@@ -61,7 +66,7 @@ def running(*, folder: Path | None = None, controllers: bool = False, port: int 
     try:
         plane = start(place, programs, port=port, service_accounts=controllers)
         if controllers:
-            start_controllers(plane, programs)
+            start_controllers(plane, programs, without=WORKLOADS)
         yield plane
     finally:
         programs.stop()
@@ -133,7 +138,7 @@ def start(
     return ControlPlane(folder=folder, url=url, kubeconfig=kubeconfig, authority=authority, etcd_url=etcd_url)
 
 
-def start_controllers(plane: ControlPlane, programs: Programs) -> None:
+def start_controllers(plane: ControlPlane, programs: Programs, *, without: Sequence[str] = ()) -> None:
     """Start kube-controller-manager with the rights that clusters give it."""
     (port,) = free_ports(1)
     name = "kube-controller-manager"
@@ -145,6 +150,7 @@ def start_controllers(plane: ControlPlane, programs: Programs) -> None:
             *("--cert-dir", plane.folder / "certificates", "--root-ca-file", plane.authority.file),
             *("--service-account-private-key-file", plane.folder / "certificates" / "service-accounts.key"),
             *("--use-service-account-credentials=true", "--concurrent-gc-syncs", "20"),
+            *("--controllers", ",".join(["*", *(f"-{one}-controller" for one in without)])),
             # The defaults of 20 and 30 make everything about volumes slow to watch.
             *("--kube-api-qps", "500", "--kube-api-burst", "1000"),
         ],
@@ -227,7 +233,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a control plane in the foreground."""
     parser = argparse.ArgumentParser(description="Run etcd and kube-apiserver until SIGTERM or Ctrl-C.")
     parser.add_argument("--dir", type=Path, help="a new folder for data, logs and kubeconfig; removed at the end")
-    parser.add_argument("--controllers", action="store_true", help="run kube-controller-manager too")
+    parser.add_argument("--controllers", action="store_true", help="run the garbage collector and others too")
     parser.add_argument("--port", type=int, default=0, help="of kube-apiserver; default: a free one")
     parser.add_argument("--run", nargs=argparse.REMAINDER, default=[], help="a command to live as long as")
     options = parser.parse_args(argv)
