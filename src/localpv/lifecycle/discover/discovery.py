@@ -4,7 +4,7 @@ Two queues. Surveys, by class: list the discovery directory, read the mount tabl
 changed; that is quick and asks no disk. Looks, by entry: ask the disk if something speaks for it, judge, and bring the
 record in step. A disk that hangs holds one look and nothing else.
 
-inotify, the mount table and the kernel's messages about devices start surveys; whatever they miss a full round finds.
+What starts them is in `triggers`; whatever those miss a full round finds.
 """
 
 from __future__ import annotations
@@ -12,30 +12,26 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Mapping
-from contextlib import aclosing
-from pathlib import Path
+from collections.abc import Mapping
 from types import MappingProxyType
 
-import msgspec
-
 from localpv import errors
-from localpv.api.kinds import ObjectMeta
-from localpv.api.kinds.localdisk import LocalDisk, LocalDiskSpec, LocalDiskStatus, Phase
-from localpv.client.watching import Changed, Deleted
+from localpv.api.kinds.localdisk import LocalDisk, LocalDiskSpec, Phase
 from localpv.host.devices import Devices
-from localpv.host.feeds import Feed
-from localpv.host.folders import LOOK_SECONDS, Folders
+from localpv.host.folders import Folders
 from localpv.host.mounts import Mounts
 from localpv.host.uevents import Uevents
 from localpv.host.workers import Workers
 from localpv.lifecycle.config.settings import ClassSettings, Configuration
 from localpv.lifecycle.discover import rivals, rules, standing
 from localpv.lifecycle.discover.facts import NOTHING, Eyes, Facts
+from localpv.lifecycle.discover.keeper import Keeper
+from localpv.lifecycle.discover.roster import Roster
 from localpv.lifecycle.discover.rules import Case
-from localpv.lifecycle.discover.sighting import Index, Place, Sighting, see
+from localpv.lifecycle.discover.sighting import Place, Sighting
+from localpv.lifecycle.discover.survey import Survey, Surveyor
+from localpv.lifecycle.discover.triggers import Triggers
 from localpv.lifecycle.records import Records
-from localpv.lifecycle.records.names import disk_name
 from localpv.model.entries import FileKind, Uevent
 from localpv.runtime.clock import Clock
 from localpv.runtime.controller import Controller, Done, LookAgain, Outcome
@@ -49,11 +45,16 @@ ROUND_SECONDS = 60.0
 GATHER_SECONDS = 0.003
 """How long changes are gathered before a survey: mounting and linking come in bursts."""
 
+REST_FACTOR = 3.0
+"""A survey is followed by the next one only after so many times as long as it took: on a machine that mounts all the
+time, surveys take at most a quarter of a core."""
+
 SETTLE_SECONDS = 5.0
 """How long a new plain directory is only watched: who makes a directory often mounts a disk on it next, and what is
 below must not be offered in between. Directories that were there at the first survey do not wait."""
 
 LOOKS_AT_ONCE = 32
+SURVEYS_AT_ONCE = 8
 
 AGAIN_SECONDS = (0.2, 1.0, 5.0)
 """When a disk that was busy or silent is asked again; after that, with every round."""
@@ -84,38 +85,29 @@ class Discovery:
         settle_seconds: float = SETTLE_SECONDS,
     ) -> None:
         self._node = node
-        self._store = records
-        self._folders = folders
-        self._mounts = mounts
-        self._uevents = uevents
-        self._workers = workers
         self._clock = clock
         self._round_seconds = round_seconds
         self._settle_seconds = settle_seconds
+        self._surveyor = Surveyor(folders=folders, mounts=mounts, workers=workers)
         self._eyes = Eyes(devices=devices, folders=folders)
-        self._classes: Mapping[str, ClassSettings] = configuration.classes if configuration else {}
-
-        self._records: dict[Place, LocalDisk] = {}
-        self._sightings: dict[Place, Sighting] = {}
-        self._facts: dict[Place, Facts] = {}
-        self._stale: set[Place] = set()
-        """Entries whose facts are to be read anew."""
-
-        self._since: dict[Place, float] = {}
-        """When an entry was first seen; those that were there from the start have none."""
-
+        self._keeper = Keeper(node=node, records=records, on_change=self._record_changed)
+        self._triggers = Triggers(
+            folders=folders, mounts=mounts, uevents=uevents, survey=self._survey_soon, device=self._device_changed
+        )
+        self._roster = Roster()
+        self._classes: Mapping[str, ClassSettings] = {}
         self._surveyed: set[str] = set()
-        self._tries: dict[Place, int] = {}
+        self._rest_until: dict[str, float] = {}
         self._ignored: dict[Place, str] = {}
-        self._synced = asyncio.Event()
+        self._tries: dict[Place, int] = {}
         self._looked = asyncio.Event()
         self._told = float("-inf")
         """When the kernel last told something about a device."""
 
-        self._folder_feed: Feed[Path] | None = None
-        self._reconfigured = asyncio.Event()
         self._surveys: WorkQueue[str] = WorkQueue(clock=clock)
         self._looks: WorkQueue[Place] = WorkQueue(clock=clock)
+        if configuration is not None:
+            self.configure(configuration)
 
     @property
     def ignored(self) -> Mapping[Place, str]:
@@ -125,28 +117,26 @@ class Discovery:
     @property
     def sightings(self) -> Mapping[Place, Sighting]:
         """What lies in the discovery directories."""
-        return MappingProxyType(self._sightings)
+        return self._roster.sightings
 
     def configure(self, configuration: Configuration) -> None:
-        """Let a new configuration take effect."""
+        """Let a new configuration take effect; classes that are in it no more included."""
         before, self._classes = self._classes, configuration.classes
-        changed = {name for name in before.keys() | self._classes.keys() if before.get(name) != self._classes.get(name)}
-        for name in changed:
-            self._surveyed.discard(name)
-            self._stale.update(place for place in self._sightings if place.storage_class == name)
-            self._surveys.add(name)
-        if changed:
-            self._reconfigured.set()
-            if self._folder_feed is not None:
-                self._folder_feed.close()
+        for name in before.keys() | self._classes.keys():
+            if before.get(name) != self._classes.get(name):
+                self._surveyed.discard(name)
+                for place in self._roster.of_class(name):
+                    self._roster.doubt(place)
+                self._surveys.add(name)
+        self._triggers.watch({settings.mount_dir for settings in self._classes.values()})
 
     def look_at_everything(self) -> None:
         """Start a full round now."""
         self._eyes.forget()
-        self._stale.update(self._sightings)
-        for name in {*self._classes, *(place.storage_class for place in self._records)}:
+        for name in {*self._classes, *(place.storage_class for place in self._keeper.records)}:
             self._surveys.add(name)
-        for place in {*self._sightings, *self._records}:
+        for place in {*self.sightings, *self._keeper.records}:
+            self._roster.doubt(place)
             self._looks.add(place)
 
     async def wait_looked(self) -> None:
@@ -154,273 +144,194 @@ class Discovery:
         await self._looked.wait()
 
     async def run(self) -> None:
-        surveying = Controller("survey", self._survey, queue=self._surveys, clock=self._clock, workers=4)
+        surveying = Controller("survey", self._survey, queue=self._surveys, clock=self._clock, workers=SURVEYS_AT_ONCE)
         looking = Controller("look", self._look, queue=self._looks, clock=self._clock, workers=LOOKS_AT_ONCE)
         async with asyncio.TaskGroup() as group:
-            for name, work in (
-                ("records", self._follow_records()),
-                ("folders", self._follow_folders()),
-                ("mounts", self._follow_mounts()),
-                ("devices", self._follow_devices()),
-                ("rounds", self._make_rounds()),
-                ("surveys", surveying.run()),
-                ("looks", looking.run()),
-            ):
-                group.create_task(work, name=f"discovery {name}")
+            group.create_task(self._keeper.follow(), name="discovery records")
+            group.create_task(self._triggers.run(), name="discovery triggers")
+            group.create_task(self._make_rounds(), name="discovery rounds")
+            group.create_task(surveying.run(), name="discovery surveys")
+            group.create_task(looking.run(), name="discovery looks")
 
     # What starts a survey or a look.
 
     async def _make_rounds(self) -> None:
-        await self._synced.wait()
+        await self._keeper.synced.wait()
         while True:
             self.look_at_everything()
             await self._clock.sleep(self._round_seconds)
 
-    async def _follow_records(self) -> None:
-        async with aclosing(self._store.watch()) as events:
-            async for event in events:
-                if isinstance(event, Changed):
-                    self._record_changed(event.object)
-                elif isinstance(event, Deleted):
-                    self._record_deleted(event.object)
-                else:
-                    self._synced.set()
+    def _survey_soon(self, folder: str = "") -> None:
+        now = self._clock.monotonic()
+        for name, settings in self._classes.items():
+            if folder in ("", settings.mount_dir):
+                self._surveys.add_after(name, max(GATHER_SECONDS, self._rest_until.get(name, 0.0) - now))
 
-    def _record_changed(self, record: LocalDisk) -> None:
-        if record.spec.node_name != self._node:
-            return
-        place = Place(record.spec.storage_class_name, record.spec.entry)
-        known = self._records.get(place)
-        if known is not None and known.metadata.resource_version == record.metadata.resource_version:
-            return
-        self._records[place] = record
-        if known is not None and rules.taken(known) and not rules.taken(record):
-            # It was cleaned: what is known of it is from before.
-            self._stale.add(place)
-            self._wake_duplicates()
-        if self._synced.is_set():
-            self._looks.add(place)
+    def _device_changed(self, event: Uevent) -> None:
+        self._told = self._clock.monotonic()
+        linked = False
+        for place, sighting in self.sightings.items():
+            linked = linked or sighting.entry.is_link
+            if event.lost or self._concerns(event, place, sighting):
+                self._roster.doubt(place)
+                self._looks.add_after(place, GATHER_SECONDS)
+        if linked:  # a link may lead to another device now, or to one at last
+            self._survey_soon()
 
-    def _record_deleted(self, record: LocalDisk) -> None:
-        place = Place(record.spec.storage_class_name, record.spec.entry)
-        if record.spec.node_name == self._node and self._records.pop(place, None) is not None:
-            self._looks.add(place)
-            self._wake_duplicates()
-
-    def _wake_duplicates(self) -> None:
-        for place, record in self._records.items():
-            if record.status.reason == "DuplicateDevice":
-                self._looks.add(place)
-
-    async def _follow_folders(self) -> None:
-        while True:
-            self._reconfigured.clear()
-            try:
-                feed = self._folders.changes({Path(settings.mount_dir) for settings in self._classes.values()})
-            except errors.NotSupported as error:
-                log.warning("folders are not watched reason=%s hint=%s", error, error.hint)
-                await self._reconfigured.wait()
-                continue
-            async with feed:
-                self._folder_feed = feed
-                # It listens from now on; what happened between the last survey and now it does not tell.
-                self._survey_soon()
-                async for folder in feed:
-                    self._survey_soon(folder)
-
-    async def _follow_mounts(self) -> None:
-        async with self._mounts.changes() as feed:
-            async for _ in feed:
-                self._survey_soon()
-
-    async def _follow_devices(self) -> None:
-        try:
-            feed = self._uevents.changes()
-        except errors.NotSupported as error:
-            log.warning("devices are not told reason=%s hint=%s", error, error.hint)
-            return
-        async with feed:
-            async for event in feed:
-                if event.lost:
-                    self._stale.update(self._sightings)
-                elif event.subsystem != "block":
-                    continue
-                self._told = self._clock.monotonic()
-                for place in self._sightings:
-                    if event.lost or self._concerns(event, place):
-                        self._stale.add(place)
-                        self._looks.add_after(place, GATHER_SECONDS)
-                self._survey_soon()
-
-    def _concerns(self, event: Uevent, place: Place) -> bool:
+    def _concerns(self, event: Uevent, place: Place, sighting: Sighting) -> bool:
         """Whether an event is about an entry's device, the disk that it is a part of, or a part of it."""
-        if event.device is not None and event.device == self._sightings[place].entry.device:
+        if sighting.entry.device is None:
+            return False
+        if event.device == sighting.entry.device:
             return True
-        device, name = self._facts.get(place, NOTHING).device, os.path.basename(event.device_name)
+        device, name = self._roster.facts.get(place, NOTHING).device, os.path.basename(event.device_name)
         return device is not None and bool(name) and (name == device.parent or name.startswith(device.kernel_name))
 
-    def _survey_soon(self, folder: Path | None = None) -> None:
-        for name, settings in self._classes.items():
-            if folder is None or folder in (Path(settings.mount_dir), Path("/")):
-                self._surveys.add_after(name, GATHER_SECONDS)
+    def _record_changed(self, place: Place, before: LocalDisk | None, record: LocalDisk | None) -> None:
+        if before is not None and rules.taken(before) and (record is None or not rules.taken(record)):
+            self._roster.doubt(place)  # what is known of it is from before it was cleaned
+            self._wake_duplicates()
+        elif record is None:
+            self._wake_duplicates()
+        if self._keeper.synced.is_set():
+            self._looks.add(place)
+
+    def _wake_duplicates(self) -> None:
+        for place, record in self._keeper.records.items():
+            if record.status.reason == "DuplicateDevice":
+                self._looks.add(place)
 
     # Surveys.
 
     async def _survey(self, name: str) -> Outcome:
-        await self._synced.wait()
+        await self._keeper.synced.wait()
+        began = self._clock.monotonic()
         settings = self._classes.get(name)
-        found: dict[Place, Sighting] = {}
-        ignored: dict[Place, str] = {}
-        if settings is not None:
-            try:
-                found, ignored = await self._sight(settings)
-            except (errors.HostError, OSError) as error:
-                # Not to be mistaken for an empty directory: everything stays as it is known.
-                log.warning("directory cannot be read class=%s folder=%s reason=%s", name, settings.mount_dir, error)
-                return LookAgain(after=AGAIN_SECONDS[-1])
+        try:
+            survey = await self._surveyor.survey(settings) if settings else Survey()
+        except (errors.HostError, OSError) as error:
+            # Not to be mistaken for an empty directory: everything stays as it is known.
+            log.warning("directory cannot be read class=%s reason=%s", name, error)
+            return LookAgain(after=AGAIN_SECONDS[-1])
         if self._classes.get(name) != settings:
-            return LookAgain(after=0)
-        self._take_over(name, found, ignored, first=name not in self._surveyed)
-        self._surveyed.add(name)
-        if self._clock.monotonic() - self._told < UDEV_PATIENCE_SECONDS and any(
-            sighting.entry.kind is FileKind.DANGLING_LINK for sighting in found.values()
-        ):
+            return Done()  # the change has asked for another survey
+        self._take_over(name, survey)
+        now = self._clock.monotonic()
+        self._rest_until[name] = now + REST_FACTOR * (now - began)
+        dangling = any(sighting.entry.kind is FileKind.DANGLING_LINK for sighting in survey.found.values())
+        if dangling and now - self._told < UDEV_PATIENCE_SECONDS:
             return LookAgain(after=UDEV_SECONDS)
         return Done()
 
-    async def _sight(self, settings: ClassSettings) -> tuple[dict[Place, Sighting], dict[Place, str]]:
-        folder = Path(settings.mount_dir)
-        found: dict[Place, Sighting] = {}
-        ignored: dict[Place, str] = {}
-        try:
-            entries = await self._folders.entries(folder)
-        except (FileNotFoundError, NotADirectoryError):
-            return found, ignored
-        real_folder = await self._workers.call(
-            lambda: Path(os.path.realpath(folder)), key=str(folder), timeout=LOOK_SECONDS
-        )
-        # The table is read after the entries: a directory that was listed before its mount was made is then seen with
-        # it, and the other way round its lack is found by the event that follows.
-        mounts = Index(await self._mounts.table())
-        for entry in entries:
-            place = Place(settings.name, entry.name)
-            if word := _unfit(entry.name, settings):
-                ignored[place] = word
-            else:
-                found[place] = see(entry, folder=folder, real_folder=real_folder, mounts=mounts)
-        return found, ignored
-
-    def _take_over(self, name: str, found: dict[Place, Sighting], ignored: dict[Place, str], *, first: bool) -> None:
-        known = {place for place in self._sightings if place.storage_class == name}
-        recorded = {place for place in self._records if place.storage_class == name}
-        for place in self._ignored.keys() - ignored.keys():
-            if place.storage_class == name:
-                del self._ignored[place]
-        for place, word in ignored.items():
-            if self._ignored.get(place) != word:
-                log.info("entry is ignored class=%s entry=%r reason=%s", *place, word)
-            self._ignored[place] = word
-        changed = {place for place, sighting in found.items() if self._sightings.get(place) != sighting}
-        lost = (known | recorded) - found.keys()
-        for place in changed:
-            if place not in known and not first:
-                self._since[place] = self._clock.monotonic()
-            self._sightings[place] = found[place]
-            self._stale.add(place)
+    def _take_over(self, name: str, survey: Survey) -> None:
+        first, now = name not in self._surveyed, self._clock.monotonic()
+        self._surveyed.add(name)
+        since = None if first else now
+        recorded = {place for place in self._keeper.records if place.storage_class == name}
+        lost = (self._roster.of_class(name) | recorded) - survey.found.keys()
+        changed = {place for place, seen in survey.found.items() if self._roster.see(place, seen, since=since)}
         for place in lost:
-            self._sightings.pop(place, None)
-            self._facts.pop(place, None)
-            self._since.pop(place, None)
-            self._stale.discard(place)
-        for place in sorted(changed | (found.keys() if first else set()) | lost):
+            self._roster.lose(place)
+        self._take_over_ignored(name, survey)
+        for place in sorted({*changed, *lost, *(survey.found if first else ())}):
             self._looks.add(place)
         if (changed or lost) and not first:
             self._wake_duplicates()
+        self._tell_looked()
+
+    def _take_over_ignored(self, name: str, survey: Survey) -> None:
+        for place in [place for place in self._ignored if place.storage_class == name]:
+            if place not in survey.ignored:
+                del self._ignored[place]
+        for place, word in survey.ignored.items():
+            if self._ignored.get(place) != word:
+                log.info("entry is ignored class=%s entry=%r reason=%s", *place, word)
+                self._ignored[place] = word
 
     # Looks.
 
     async def _look(self, place: Place) -> Outcome:
-        await self._synced.wait()
+        await self._keeper.synced.wait()
         settings = self._classes.get(place.storage_class)
         if settings is not None and place.storage_class not in self._surveyed:
             return Done()  # its survey asks for a look
-        sighting = self._sightings.get(place)
+        sighting = self.sightings.get(place)
         if settings is None or sighting is None:
             await self._bring_gone(place, settings)
             outcome: Outcome = Done()
         else:
             outcome = await self._bring_seen(place, settings, sighting)
-        if not len(self._looks) and self._surveyed >= self._classes.keys():
-            self._looked.set()
+        self._tell_looked()
         return outcome
 
+    def _tell_looked(self) -> None:
+        if self._surveyed >= self._classes.keys() and self._keeper.records.keys() >= self.sightings.keys():
+            self._looked.set()
+
     async def _bring_seen(self, place: Place, settings: ClassSettings, sighting: Sighting) -> Outcome:
-        record = self._records.get(place)
-        published = record is not None and rules.taken(record)
-        facts = self._facts.get(place)
-        if facts is None or place in self._stale or (not published and _never_tried(facts)):
-            self._stale.discard(place)
-            facts = self._facts[place] = await self._eyes.look(sighting, exclusive=not published)
-            record = self._records.get(place)
-        left = self._left_to_settle(place)
+        facts = await self._facts(place, sighting)
+        left = self._settle_seconds - self._roster.seconds_since(place, self._clock.monotonic())
         case = Case(
             settings=settings,
             sighting=sighting,
             facts=facts,
-            record=record,
-            rival=rivals.stronger(place, sightings=self._sightings, facts=self._facts, records=self._records),
-            settling=left > 0 and sighting.mount is None and sighting.entry.device is None,
+            record=self._keeper.records.get(place),
+            rival=rivals.stronger(place, roster=self._roster, records=self._keeper.records),
+            settling=left > 0,
         )
         verdict = rules.judge(case)
-        spec = self._spec(place, settings, verdict.mode)
-        record = await self._recorded(place, record, spec)
+        record = await self._keeper.ensure(place, self._spec(place, settings, verdict.mode))
         if record is None:
             return Done()
-        await self._write(place, record, standing.seen(record, verdict, sighting, facts))
-        if case.settling:
+        if case.record is not None and rules.taken(record) and not case.published:
+            return LookAgain(after=0)  # it was given to a volume meanwhile, for which other rules hold
+        await self._keeper.write(place, record, standing.seen(record, verdict, sighting, facts))
+        if verdict.reason == "Settling":
             return LookAgain(after=left)
-        return self._again(place) if verdict.reason in _PASSING else self._calm(place)
+        return self._ask_again(place) if verdict.reason in _PASSING else self._calm(place)
 
-    def _again(self, place: Place) -> Outcome:
+    async def _facts(self, place: Place, sighting: Sighting) -> Facts:
+        record = self._keeper.records.get(place)
+        published = record is not None and rules.taken(record)
+        known = self._roster.facts.get(place)
+        doubtful = self._roster.take_doubt(place)
+        if known is not None and not doubtful and (published or not _never_tried(known)):
+            return known
+        facts = await self._eyes.look(sighting, exclusive=not published)
+        self._roster.learn(place, facts)
+        return facts
+
+    def _ask_again(self, place: Place) -> Outcome:
         tries = self._tries.get(place, 0)
         if tries >= len(AGAIN_SECONDS):
             return Done()
         self._tries[place] = tries + 1
-        self._stale.add(place)
+        self._roster.doubt(place)
         return LookAgain(after=AGAIN_SECONDS[tries])
 
     def _calm(self, place: Place) -> Outcome:
         self._tries.pop(place, None)
         return Done()
 
-    def _left_to_settle(self, place: Place) -> float:
-        since = self._since.get(place)
-        return 0.0 if since is None else since + self._settle_seconds - self._clock.monotonic()
-
     async def _bring_gone(self, place: Place, settings: ClassSettings | None) -> None:
-        record = self._records.get(place)
+        self._tries.pop(place, None)
+        record = self._keeper.records.get(place)
         if record is None:
             return
-        if settings is not None and str(Path(settings.mount_dir) / place.entry) in self._workers.stuck():
-            hung = "The disk gives no answer. Look at the kernel log for its errors."
-            await self._write(place, record, standing.gone(record, "Hung", hung, phase=None))
+        if settings is not None and self._surveyor.hangs(settings, place.entry):
+            why = "The disk gives no answer; look at the kernel log for its errors."
+            await self._keeper.write(place, record, standing.gone(record, "Hung", why, phase=None))
         elif not standing.worth_keeping(record):
-            # Deleted as it was read: if the manager has given it to a volume meanwhile, it stays.
-            await self._store.delete(record)
-            if self._records.get(place) is record:
-                del self._records[place]
-            log.info("record deleted class=%s entry=%r disk=%s", *place, record.metadata.name)
+            await self._keeper.delete(place, record)
         elif settings is None:
-            why = (
-                f"Class {place.storage_class} is not configured on this node any more; put it back to manage the disk."
-            )
-            await self._write(place, record, standing.gone(record, "ClassRemoved", why, phase=Phase.UNAVAILABLE))
+            why = f"Class {place.storage_class} is not configured here any more; put it back to manage the disk."
+            await self._keeper.write(place, record, standing.gone(record, "ClassRemoved", why, phase=Phase.UNAVAILABLE))
         elif word := self._ignored.get(place):
-            why = "The name pattern of the class does not match the entry any more."
-            await self._write(place, record, standing.gone(record, word, why, phase=Phase.UNAVAILABLE))
+            why = "The name pattern of the class does not match the entry any more; change one of them."
+            await self._keeper.write(place, record, standing.gone(record, word, why, phase=Phase.UNAVAILABLE))
         else:
             why = f"{record.spec.path} is not there any more; put the disk back."
-            await self._write(place, record, standing.gone(record, "Gone", why))
+            await self._keeper.write(place, record, standing.gone(record, "Gone", why))
 
     def _spec(self, place: Place, settings: ClassSettings, mode: str) -> LocalDiskSpec:
         return LocalDiskSpec(
@@ -431,68 +342,6 @@ class Discovery:
             volume_mode=str(mode),
             fs_type=settings.fs_type,
         )
-
-    async def _recorded(self, place: Place, record: LocalDisk | None, spec: LocalDiskSpec) -> LocalDisk | None:
-        """The record of an entry, made or brought in step with the class; None when its name is somebody else's."""
-        if record is None:
-            name = disk_name(self._node, *place)
-            try:
-                record = await self._store.create(LocalDisk(metadata=ObjectMeta(name=name), spec=spec))
-            except errors.AlreadyExists:
-                record = await self._store.get(name)
-            if record is None or (record.spec.node_name, record.spec.storage_class_name, record.spec.entry) != (
-                self._node,
-                *place,
-            ):
-                log.error("name of the record is taken disk=%s class=%s entry=%r", name, *place)
-                return None
-            self._records[place] = record
-            return record
-        ours = msgspec.structs.replace(record.spec, path=spec.path, volume_mode=spec.volume_mode, fs_type=spec.fs_type)
-        if ours != record.spec and not rules.taken(record):
-            record = await self._guarded(place, self._store.write_spec(record, ours))
-        return record
-
-    async def _write(self, place: Place, record: LocalDisk, status: LocalDiskStatus) -> None:
-        if status == record.status:
-            return
-        written = await self._guarded(place, self._store.write_status(record, status))
-        if written.status.phase != record.status.phase:
-            log.info(
-                "disk class=%s entry=%r disk=%s phase=%s reason=%s",
-                *place,
-                record.metadata.name,
-                status.phase,
-                status.reason,
-            )
-
-    async def _guarded(self, place: Place, writing: Awaitable[LocalDisk]) -> LocalDisk:
-        """Write, and remember what was written; on a conflict read the record again before the next try."""
-        try:
-            written = await writing
-        except (errors.Conflict, errors.NotFound):
-            await self._reread(place)
-            raise
-        self._records[place] = written
-        return written
-
-    async def _reread(self, place: Place) -> None:
-        record = await self._store.get(disk_name(self._node, *place))
-        if record is None:
-            self._records.pop(place, None)
-        else:
-            self._records[place] = record
-
-
-def _unfit(name: str, settings: ClassSettings) -> str:
-    """Why an entry gets no record, as a word; empty when it gets one."""
-    if not settings.name_pattern.matches(name):
-        return "NameNotMatched"
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return "NameNotText"
-    return ""
 
 
 def _never_tried(facts: Facts) -> bool:

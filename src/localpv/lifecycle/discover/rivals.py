@@ -6,40 +6,41 @@ that is added later never takes a disk from one that is on its way to a tenant.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from localpv.api.kinds.localdisk import DiskKind, LocalDisk
 from localpv.lifecycle.discover import identities, rules
 from localpv.lifecycle.discover.facts import Facts
+from localpv.lifecycle.discover.roster import Roster
 from localpv.lifecycle.discover.sighting import Place, Sighting
+from localpv.model.devices import BlockDevice
 
 
-def stronger(
-    place: Place,
-    *,
-    sightings: Mapping[Place, Sighting],
-    facts: Mapping[Place, Facts],
-    records: Mapping[Place, LocalDisk],
-) -> str:
+def stronger(place: Place, *, roster: Roster, records: Mapping[Place, LocalDisk]) -> str:
     """Who else has this disk with a better right, in words; empty when nobody does."""
-    own = sightings[place]
-    if not own.target:
+    own, facts = roster.sightings.get(place), roster.facts.get(place)
+    if own is None or not own.target:
         return ""
-    for other, seen in sightings.items():
-        if other == place or not seen.target:
-            continue
-        if (seen.target == own.target or _same_disk(facts.get(place), facts.get(other))) and _right(
-            other, records
-        ) < _right(place, records):
+    for other in _others(place, own, facts, roster):
+        if _right(other, records) < _right(place, records):
             return f"entry {other.entry} of class {other.storage_class}"
     for other, record in records.items():
-        seen_there = sightings.get(other)
+        if (other in roster.sightings and roster.sightings[other].target) or not rules.taken(record):
+            continue
         # Its entry is gone or leads nowhere, but its volume still has the data on the disk.
-        lost = other != place and rules.taken(record) and not (seen_there and seen_there.target)
-        if lost and _is_disk_of(record, own, facts.get(place)):
+        if other != place and _is_disk_of(record, own, facts):
             volume = record.spec.volume.name if record.spec.volume else record.spec.entry
             return f"volume {volume}, whose entry {other.entry} is missing"
     return ""
+
+
+def _others(place: Place, own: Sighting, facts: Facts | None, roster: Roster) -> Iterator[Place]:
+    yield from (other for other in roster.with_target(own.target) if other != place)
+    if facts is None or facts.device is None or not (facts.device.wwn or facts.device.parent):
+        return
+    for other, theirs in roster.facts.items():
+        if other != place and theirs.device is not None and _same_disk(facts.device, theirs.device):
+            yield other
 
 
 def _right(place: Place, records: Mapping[Place, LocalDisk]) -> tuple[int, Place]:
@@ -49,13 +50,11 @@ def _right(place: Place, records: Mapping[Place, LocalDisk]) -> tuple[int, Place
     return (0 if rules.taken(record) else 1 if record.status.eligible else 2), place
 
 
-def _same_disk(one: Facts | None, two: Facts | None) -> bool:
-    """Two ways to one disk, or a disk and a part of it."""
-    if one is None or two is None or one.device is None or two.device is None:
-        return False
-    if one.device.wwn and one.device.wwn == two.device.wwn and one.device.size_bytes == two.device.size_bytes:
+def _same_disk(own: BlockDevice, other: BlockDevice) -> bool:
+    """Two ways to one disk, or the whole of which ours is a part."""
+    if own.wwn and own.wwn == other.wwn and own.size_bytes == other.size_bytes:
         return True
-    return two.device.kernel_name == one.device.parent
+    return bool(own.parent) and own.parent == other.kernel_name
 
 
 def _is_disk_of(record: LocalDisk, sighting: Sighting, facts: Facts | None) -> bool:

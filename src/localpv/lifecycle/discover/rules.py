@@ -40,7 +40,7 @@ class Case:
     """Another entry or volume that has the same disk, and the better right to it."""
 
     settling: bool = False
-    """Whether it is a plain directory that appeared only a moment ago."""
+    """Whether the entry appeared only a moment ago."""
 
     @property
     def published(self) -> bool:
@@ -348,7 +348,7 @@ def duplicate(case: Case) -> Finding | None:
 
 
 def settling(case: Case) -> Finding | None:
-    if not case.settling:
+    if not case.settling or case.sighting.kind is not DiskKind.DIRECTORY:
         return None
     return Finding(
         "Settling", "The directory is new; it is offered in a few seconds unless something is mounted on it by then."

@@ -27,8 +27,8 @@ class Sighting:
     """An entry as it lies there. Two equal sightings need no second look at the disk."""
 
     entry: Entry
-    path: Path
-    """The entry as this process sees it; on the host its directory may have another name."""
+    folder: Path
+    """The discovery directory as this process sees it; on the host it may have another name."""
 
     mount: Mount | None = None
     """What is mounted exactly there, if it is a directory."""
@@ -44,6 +44,10 @@ class Sighting:
 
     root: bool = False
     """Whether it is the machine's root directory under another name."""
+
+    @property
+    def path(self) -> Path:
+        return self.folder / self.entry.name
 
     @property
     def kind(self) -> DiskKind | None:
@@ -79,24 +83,23 @@ class Index:
         return self._of.get(device, ())
 
 
-def see(entry: Entry, *, folder: Path, real_folder: Path, mounts: Index) -> Sighting:
+def see(entry: Entry, *, folder: Path, real_folder: str, mounts: Index) -> Sighting:
     """One entry of a folder, whose path without links is `real_folder`: mount tables know only such paths."""
-    path = folder / entry.name
     if entry.kind is FileKind.BLOCK_DEVICE and entry.device is not None:
         elsewhere = tuple(sorted(os.fspath(mount.mount_point) for mount in mounts.of(entry.device)))
-        return Sighting(entry=entry, path=path, elsewhere=elsewhere, target=f"device {entry.device}")
+        return Sighting(entry=entry, folder=folder, elsewhere=elsewhere, target=f"device {entry.device}")
     if entry.kind is FileKind.DIRECTORY:
-        real = os.fspath(entry.target if entry.target is not None else real_folder / entry.name)
-        return _directory(entry, path, real, mounts)
-    return Sighting(entry=entry, path=path)
+        real = os.path.join(real_folder, entry.name) if entry.target is None else os.fspath(entry.target)
+        return _directory(entry, folder, real, mounts)
+    return Sighting(entry=entry, folder=folder)
 
 
-def _directory(entry: Entry, path: Path, real: str, mounts: Index) -> Sighting:
+def _directory(entry: Entry, folder: Path, real: str, mounts: Index) -> Sighting:
     mount = mounts.at(real)
     around = None if mount else mounts.containing(real)
     owner = mount or around
     if owner is None:
-        return Sighting(entry=entry, path=path, target=f"directory {real}")
+        return Sighting(entry=entry, folder=folder, target=f"directory {real}")
     inside = owner.root
     if mount is None:
         inside = os.path.join(owner.root, os.path.relpath(real, owner.mount_point))
@@ -110,7 +113,7 @@ def _directory(entry: Entry, path: Path, real: str, mounts: Index) -> Sighting:
     top = mounts.at("/")
     return Sighting(
         entry=entry,
-        path=path,
+        folder=folder,
         mount=mount,
         around=around,
         elsewhere=elsewhere,
