@@ -203,7 +203,9 @@ def module_path(module: str) -> Path:
 
 
 def commands() -> dict[str, click.Command]:
-    return dict(sorted(cli.cli.commands.items()))
+    context = click.Context(cli.cli)
+    found = {name: cli.cli.get_command(context, name) for name in cli.cli.list_commands(context)}
+    return {name: command for name, command in found.items() if command is not None}
 
 
 def options(command: click.Command) -> list[click.Option]:

@@ -41,14 +41,16 @@ def up(*options: str) -> Iterator[tuple[subprocess.Popen[str], wire.Api]]:
             process.stdout.close()
 
 
-def test_demo_shows_volumes_on_folders_that_exist(tmp_path: Path) -> None:
+def test_demo_finds_its_disks_and_offers_them(tmp_path: Path) -> None:
+    disks = "/apis/localpv.dev/v1alpha1/localdisks"
     with up("--data", str(tmp_path), "--node", "Here", "--demo") as (_, api):
+        wire.eventually(lambda: len(api.get("/api/v1/persistentvolumes")["items"]) == 3, "three volumes are offered")
         volumes = api.get("/api/v1/persistentvolumes")["items"]
-        assert [volume["metadata"]["name"] for volume in volumes] == ["demo-alpha", "demo-beta", "demo-gamma"]
         for volume in volumes:
             assert Path(volume["spec"]["local"]["path"]).is_dir()
             terms = volume["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"]
             assert terms[0]["matchExpressions"][0]["values"] == ["here"]
+        assert sorted(disk["spec"]["entry"] for disk in api.get(disks)["items"]) == ["alpha", "beta", "gamma"]
         assert api.get("/api/v1/nodes/here")["metadata"]["labels"]["kubernetes.io/hostname"] == "here"
         assert api.get("/api/v1/namespaces/default/persistentvolumeclaims/demo-data")
     with up("--data", str(tmp_path), "--node", "Here", "--demo") as (_, api):
@@ -145,7 +147,7 @@ def test_a_terminal_gets_a_live_view_that_ends_with_ctrl_c(tmp_path: Path) -> No
         start_new_session=True,
     )
     os.close(terminal)
-    seen = _read_until(screen, b"demo-gamma", 20)
+    seen = _read_until(screen, b"local-demo", 20)
     assert b"ready https://" in seen
     assert b"KUBECONFIG=" in _read_until(screen, b"kubectl explain", 10)
     process.send_signal(signal.SIGINT)

@@ -30,7 +30,7 @@ class Bars:
     """A bar for each disk with an order to clean; `progress` is what rich draws."""
 
     def __init__(self, *, columns: int, clock: Callable[[], float] = time.monotonic) -> None:
-        from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
 
         self._clock = clock
         self._tasks: dict[str, TaskID] = {}
@@ -43,7 +43,7 @@ class Bars:
             TextColumn("{task.fields[amount]}", justify="right"),
         ]
         if columns >= NARROW:
-            shown += [TextColumn("{task.fields[speed]}", justify="right"), TimeRemainingColumn(compact=True)]
+            shown += [TextColumn(f"{{task.fields[{name}]}}", justify="right") for name in ("speed", "rest")]
         self.progress = Progress(*shown, auto_refresh=False, expand=columns < NARROW, get_time=clock)
 
     def __len__(self) -> int:
@@ -96,7 +96,7 @@ class Bars:
 
 def _fields(cleaning: Cleaning, speed: float) -> dict[str, Any]:
     """The texts beside a bar."""
-    running = cleaning.state == CleaningState.RUNNING
+    known = cleaning.state == CleaningState.RUNNING and cleaning.bytes_total > 0 and speed >= 1
     word = {
         CleaningState.WAITING: cleaning.reason or "waiting",
         CleaningState.RUNNING: cleaning.step or "wiping",
@@ -117,5 +117,13 @@ def _fields(cleaning: Cleaning, speed: float) -> dict[str, Any]:
         "word": word.replace("[", "("),
         "amount": amount,
         "percent": percent,
-        "speed": f"{size_text(int(speed))}/s" if running and speed >= 1 and cleaning.bytes_total else "",
+        "speed": f"{size_text(int(speed))}/s" if known else "",
+        "rest": _duration((cleaning.bytes_total - cleaning.bytes_done) / speed) if known else "",
     }
+
+
+def _duration(seconds: float) -> str:
+    """`0:45`, `12:03`, `7:15:00`"""
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

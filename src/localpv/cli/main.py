@@ -14,14 +14,28 @@ from typing import TYPE_CHECKING
 import click
 
 from localpv import __version__
-from localpv.cli import bootstrap, disks, explain, manifests, volumes, wipe
+from localpv.cli.lazy import LazyGroup
 from localpv.errors import ConfigurationError, LocalpvError
 
 if TYPE_CHECKING:
     from localpv.apiserver.server import Settings
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+COMMANDS = {
+    "agent": "daemons",
+    "bootstrap": "bootstrap",
+    "disks": "disks",
+    "explain": "explain",
+    "manager": "daemons",
+    "manifests": "manifests",
+    "provisioner": "daemons",
+    "volumes": "volumes",
+    "wipe": "wipe",
+}
+"""Commands and the modules they are in, loaded when called: an agent has no use for tables, nor their memory."""
+
+
+@click.group(cls=LazyGroup, elsewhere=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="localpv")
 def cli() -> None:
     """Make the disks inside nodes usable as PersistentVolumes."""
@@ -172,11 +186,3 @@ def up(
     _start_logging("warning" if on_terminal and log_level == "info" else log_level)
     settings = _settings(data, listen, node, feature_gates)
     asyncio.run(program.run(settings, config=config, with_demo=demo, on_terminal=on_terminal))
-
-
-cli.add_command(disks.disks)
-cli.add_command(volumes.volumes)
-cli.add_command(explain.explain)
-cli.add_command(wipe.wipe)
-cli.add_command(manifests.manifests)
-cli.add_command(bootstrap.bootstrap)

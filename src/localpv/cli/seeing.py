@@ -70,7 +70,7 @@ def _chapter(cleaning: Cleaning) -> tuple[object, ...]:
     tenths = 10 * cleaning.bytes_done // cleaning.bytes_total if cleaning.bytes_total else 0
     if cleaning.state != CleaningState.RUNNING:
         tenths = 0
-    return cleaning.state, cleaning.attempt, cleaning.step, cleaning.error, cleaning.started_at, tenths
+    return cleaning.state, cleaning.attempt, cleaning.step, cleaning.error, tenths
 
 
 async def _changes(

@@ -112,8 +112,10 @@ def verdict(disk: LocalDisk) -> str:
             return f"is offered as volume {volume}" + (f", but there is a problem{because}" if reason else "")
         case Phase.IN_USE:
             return f"is in use as volume {volume}"
-        case Phase.RELEASING:
+        case Phase.RELEASING if disk.spec.clean:
             return "is released and waits to be wiped"
+        case Phase.RELEASING:
+            return f"is released by its claim and still belongs to volume {volume}"
         case Phase.CLEANING:
             return "is being wiped and will be offered again"
         case Phase.CLEAN_FAILED:

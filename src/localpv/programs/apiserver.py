@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from localpv.apiserver.server import Settings
-from localpv.programs import serving
+from localpv.programs import serving, stopping
 
 
 async def run(settings: Settings) -> None:
     """Serve until SIGTERM or Ctrl-C."""
-    stop = serving.stop_signal()
+    stop = stopping.stop_signal()
     async with serving.engine(settings) as server:
         serving.say_ready(server)
         await stop.wait()

@@ -5,16 +5,24 @@ from __future__ import annotations
 from pathlib import Path
 
 from localpv.api.objects import Object
+from localpv.errors import ConfigurationError
 from localpv.programs.manifests import Manifest
 
 CLASS = "local-demo"
-DISKS = {"alpha": "1Gi", "beta": "2Gi", "gamma": "4Gi"}
+DISKS = ("alpha", "beta", "gamma")
 
 
-def prepare(data: Path, node: str) -> list[Manifest]:
-    """Make the folders, and the objects that offer them."""
+def prepare(data: Path, config: Path | None) -> tuple[list[Manifest], Path]:
+    """Make the folders and a configuration that finds them; (objects to apply, folder with the configuration)."""
+    if config is not None and (config / "storageClassMap").exists():
+        raise ConfigurationError(
+            "--demo and a storageClassMap in --config do not go together", hint="leave out --demo to use your own disks"
+        )
+    disks, folder = data / "demo" / "disks", data / "demo" / "config"
     for name in DISKS:
-        (data / "demo" / name).mkdir(parents=True, exist_ok=True)
+        (disks / name).mkdir(parents=True, exist_ok=True)
+    folder.mkdir(exist_ok=True)
+    (folder / "storageClassMap").write_text(f"{CLASS}:\n  hostDir: {disks}\n")
     storage_class: Object = {
         "apiVersion": "storage.k8s.io/v1",
         "kind": "StorageClass",
@@ -32,22 +40,4 @@ def prepare(data: Path, node: str) -> list[Manifest]:
             "resources": {"requests": {"storage": "1Gi"}},
         },
     }
-    volumes = [_volume(name, size, data / "demo" / name, node) for name, size in DISKS.items()]
-    return [Manifest(obj, "the demo") for obj in (storage_class, *volumes, claim)]
-
-
-def _volume(name: str, size: str, path: Path, node: str) -> Object:
-    here = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolume",
-        "metadata": {"name": f"demo-{name}", "labels": {"localpv.dev/node": node}},
-        "spec": {
-            "storageClassName": CLASS,
-            "capacity": {"storage": size},
-            "accessModes": ["ReadWriteOnce"],
-            "persistentVolumeReclaimPolicy": "Retain",
-            "local": {"path": str(path)},
-            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}},
-        },
-    }
+    return [Manifest(obj, "the demo") for obj in (storage_class, claim)], folder

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import gc
-import signal
 from collections.abc import AsyncIterator
 
 from localpv.apiserver.server import ApiServer, Settings
@@ -29,15 +27,6 @@ async def engine(settings: Settings) -> AsyncIterator[ApiServer]:
         yield server
     finally:
         await server.stop()
-
-
-def stop_signal() -> asyncio.Event:
-    """Set at the first SIGTERM or Ctrl-C."""
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    return stop
 
 
 def say_ready(server: ApiServer) -> None:

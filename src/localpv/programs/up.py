@@ -1,4 +1,4 @@
-"""`localpv up`: everything that exists so far, on this machine, in one process."""
+"""`localpv up`: everything, on this machine, in one process: the engine, discovery, publishing and cleaning."""
 
 from __future__ import annotations
 
@@ -7,30 +7,80 @@ import contextlib
 import logging
 from pathlib import Path
 
-from localpv.apiserver.server import Settings
+from localpv.api import crds
+from localpv.apiserver.server import ApiServer, Settings
 from localpv.client import client as clients
 from localpv.client import config as connections
-from localpv.programs import demo, live, manifests, serving
+from localpv.client.client import Client
+from localpv.lifecycle.records.api import ApiRecords
+from localpv.programs import configuring, demo, live, manifests, provisioner, serving, stopping
+from localpv.programs.configuring import Configured
+from localpv.programs.manifests import Manifest
+from localpv.runtime.clock import SystemClock
+from localpv.runtime.group import Group
 
 log = logging.getLogger(__name__)
+
+CLASSES = "storageClassMap"
+"""The file in the configuration folder that says where disks are found; without it none are looked for."""
 
 
 async def run(settings: Settings, *, config: Path | None, with_demo: bool, on_terminal: bool) -> None:
     """Serve until SIGTERM or Ctrl-C, with a live view on a terminal and log lines elsewhere."""
-    stop = serving.stop_signal()
+    stop = stopping.stop_signal()
     wanted = manifests.read(config) if config is not None else []
+    folder = config
+    if with_demo:
+        shown, folder = demo.prepare(settings.data, config)
+        wanted = [*shown, *wanted]
     async with serving.engine(settings) as server:
         connection = connections.load(server.kubeconfig)
         async with clients.connect(connection, component="up") as client:
-            if with_demo:
-                await manifests.apply(demo.prepare(settings.data, settings.node_name), client, server.kinds)
-            await manifests.apply(wanted, client, server.kinds)
-            serving.say_ready(server)
-            if not on_terminal:
-                await stop.wait()
-                return
+            own = [Manifest(crds.load("localdisks"), "localpv itself")]
+            await manifests.apply([*own, *wanted], client, server.kinds)
+            group = Group(clock=SystemClock())
+            if folder is not None and (folder / CLASSES).exists():
+                await _add_the_circle(group, client, settings, folder)
+            else:
+                group.add("nothing else", _nothing)  # without disks to look for there is only the engine
+            await _serve(group, client, server, stop, with_demo=with_demo, on_terminal=on_terminal)
+
+
+async def _nothing() -> None:
+    await asyncio.Event().wait()
+
+
+async def _add_the_circle(group: Group, client: Client, settings: Settings, folder: Path) -> None:
+    clock = SystemClock()
+    configured = Configured(configuring.from_folder(folder), clock=clock)
+    await configured.load()
+    group.add("configuration", configured.run)
+    provisioner.add_to(
+        group,
+        node=settings.node_name,
+        client=client,
+        records=ApiRecords(client, node=settings.node_name, clock=clock),
+        configured=configured,
+        state=settings.data / "agent",
+        clock=clock,
+    )
+
+
+async def _serve(
+    group: Group, client: Client, server: ApiServer, stop: asyncio.Event, *, with_demo: bool, on_terminal: bool
+) -> None:
+    view: asyncio.Task[None] | None = None
+
+    def ready() -> None:
+        nonlocal view
+        serving.say_ready(server)
+        if on_terminal:
             view = asyncio.create_task(live.show(client, server, with_demo=with_demo))
-            await stop.wait()
+
+    try:
+        await stopping.run_until(stop, group, ready)
+    finally:
+        if view is not None:
             view.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await view

@@ -1,0 +1,110 @@
+"""The programs that run all the time on Kubernetes: agent, manager, provisioner."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from localpv.cli.common import connection, connection_options
+
+Command = Callable[..., None]
+
+CONFIG_FOLDER = Path("/etc/provisioner/config")
+STATE_FOLDER = Path("/var/lib/localpv/agent")
+
+_config = click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    default=CONFIG_FOLDER,
+    show_default=True,
+    help="Folder with the keys of the ConfigMap as files.",
+)
+_state = click.option(
+    "--state",
+    type=click.Path(path_type=Path),
+    default=STATE_FOLDER,
+    show_default=True,
+    help="Folder on the node for locks and, without the kind LocalDisk, for records.",
+)
+_log_level = click.option(
+    "--log-level",
+    default="info",
+    show_default=True,
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    help="What is logged on stderr.",
+)
+
+
+def _start_logging(level: str) -> None:
+    logging.basicConfig(level=level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s")
+
+
+@click.command()
+@connection_options
+@_config
+@_state
+@_log_level
+def agent(kubeconfig: Path | None, context: str, config: Path, state: Path, log_level: str) -> None:
+    """Discover and clean the disks of the node that MY_NODE_NAME names."""
+    from localpv.lifecycle.config import environment
+    from localpv.programs import agent as program
+
+    _start_logging(log_level)
+    node = environment.read(os.environ).node_name
+    asyncio.run(
+        program.run(program.Settings(connection=connection(kubeconfig, context), node=node, config=config, state=state))
+    )
+
+
+@click.command()
+@connection_options
+@_config
+@_state
+@_log_level
+def provisioner(kubeconfig: Path | None, context: str, config: Path, state: Path, log_level: str) -> None:
+    """Do all for the node that MY_NODE_NAME names: a drop-in for the classic DaemonSet."""
+    from localpv.lifecycle.config import environment
+    from localpv.programs import provisioner as program
+
+    _start_logging(log_level)
+    node = environment.read(os.environ).node_name
+    asyncio.run(
+        program.run(program.Settings(connection=connection(kubeconfig, context), node=node, config=config, state=state))
+    )
+
+
+@click.command()
+@connection_options
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    default=None,
+    help="Folder with the keys of the ConfigMap as files. [default: read the ConfigMap from the API]",
+)
+@click.option("--config-map", default="localpv-config", show_default=True, help="Name of the ConfigMap.")
+@click.option("--namespace", default="kube-system", show_default=True, help="Namespace of the ConfigMap and the lease.")
+@_log_level
+def manager(
+    kubeconfig: Path | None, context: str, config: Path | None, config_map: str, namespace: str, log_level: str
+) -> None:
+    """Publish disks of all nodes as PersistentVolumes and order their cleaning; the only writer of PVs."""
+    from localpv.programs import manager as program
+
+    _start_logging(log_level)
+    asyncio.run(
+        program.run(
+            program.Settings(
+                connection=connection(kubeconfig, context),
+                config=config,
+                config_map=config_map,
+                namespace=namespace,
+                identity=f"{socket.gethostname()}-{os.getpid()}",
+            )
+        )
+    )

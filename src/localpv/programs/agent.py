@@ -1,0 +1,44 @@
+"""`localpv agent`: discovery and cleaning on one node. Has no access to PersistentVolumes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from localpv.client import client as clients
+from localpv.client.config import Connection
+from localpv.lifecycle.records.api import ApiRecords
+from localpv.programs import configuring, node_parts, stopping
+from localpv.programs.configuring import Configured
+from localpv.runtime.clock import SystemClock
+from localpv.runtime.group import Group
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    connection: Connection
+    node: str
+    config: Path
+    """Folder with the keys of the ConfigMap as files."""
+    state: Path
+    """Folder for locks of devices that are being cleaned."""
+
+
+async def run(settings: Settings) -> None:
+    """Serve this node until SIGTERM or Ctrl-C."""
+    clock = SystemClock()
+    async with clients.connect(settings.connection, component="agent") as client:
+        configured = Configured(configuring.from_folder(settings.config), clock=clock)
+        await configured.load()
+        group = Group(clock=clock)
+        group.add("configuration", configured.run)
+        node_parts.add_to(
+            group,
+            node=settings.node,
+            client=client,
+            records=ApiRecords(client, node=settings.node, clock=clock),
+            configured=configured,
+            state=settings.state,
+            clock=clock,
+        )
+        await stopping.until_stopped(group, f"ready agent of node {settings.node}")

@@ -1,0 +1,97 @@
+"""The administrator's configuration while a program runs: read again and again, the last good one stays in force."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from localpv.api.kinds import ConfigMap
+from localpv.client.client import Client
+from localpv.errors import ConfigurationError, LocalpvError
+from localpv.lifecycle.config import sources
+from localpv.lifecycle.config.reading import Loaded
+from localpv.lifecycle.config.settings import Configuration
+from localpv.runtime.clock import Clock
+
+log = logging.getLogger(__name__)
+
+LOOK_EVERY = 5.0
+"""Seconds between two looks at the configuration; a mounted ConfigMap changes within a minute anyhow."""
+
+Read = Callable[[], Awaitable[Loaded]]
+
+
+def from_folder(folder: Path) -> Read:
+    """A ConfigMap mounted as a folder, or a folder that looks like one."""
+
+    async def read() -> Loaded:
+        return await asyncio.to_thread(sources.from_folder, folder)
+
+    return read
+
+
+def from_config_map(client: Client, name: str, namespace: str) -> Read:
+    """A ConfigMap read from the API."""
+
+    async def read() -> Loaded:
+        found = await client.objects(ConfigMap).find(name, namespace)
+        if found is None:
+            raise ConfigurationError(
+                f"there is no ConfigMap {namespace}/{name}", hint="create it, or name another one with --config-map"
+            )
+        return sources.from_config_map(found)
+
+    return read
+
+
+class Configured:
+    """Tells its listeners of every configuration that comes into force."""
+
+    def __init__(self, read: Read, *, clock: Clock) -> None:
+        self._read = read
+        self._clock = clock
+        self._listeners: list[Callable[[Configuration], None]] = []
+        self._problems: tuple[object, ...] = ()
+        self.current = Configuration()
+
+    async def load(self) -> None:
+        """The configuration to start with; ConfigurationError when there is no right one."""
+        loaded = await self._read()
+        if loaded.config is None:
+            raise ConfigurationError(
+                "the configuration is wrong: " + "; ".join(map(str, loaded.problems)),
+                hint="mend the keys named above; the program does not start with a guess",
+            )
+        self.current = loaded.config
+
+    def on_change(self, listener: Callable[[Configuration], None]) -> None:
+        self._listeners.append(listener)
+
+    async def run(self) -> None:
+        while True:
+            await self._clock.sleep(LOOK_EVERY)
+            try:
+                loaded = await self._read()
+            except LocalpvError as error:
+                log.warning("the configuration cannot be read, the last one stays in force error=%s", error)
+                continue
+            self._take(loaded)
+
+    def _take(self, loaded: Loaded) -> None:
+        now = sources.succeed(self.current, loaded)
+        if now.problems != self._problems:
+            self._problems = now.problems
+            for problem in now.problems:
+                log.error("the configuration is wrong, the last good one stays in force problem=%s", problem)
+        if now.changed and now.config is not None:
+            self.current = now.config
+            log.info(
+                "new configuration added=%s removed=%s altered=%s",
+                ",".join(sorted(now.added)) or "-",
+                ",".join(sorted(now.removed)) or "-",
+                ",".join(sorted(now.altered)) or "-",
+            )
+            for listener in self._listeners:
+                listener(now.config)

@@ -1,0 +1,72 @@
+"""`localpv manager`: the only writer of PersistentVolumes. Several may run; one leads."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+
+from localpv.api.kinds import Lease
+from localpv.client import client as clients
+from localpv.client.config import Connection
+from localpv.client.lease import Election, Ended
+from localpv.lifecycle.manager import Manager
+from localpv.lifecycle.records.api import ApiRecords
+from localpv.programs import configuring, stopping
+from localpv.programs.configuring import Configured
+from localpv.runtime.clock import SystemClock
+from localpv.runtime.group import Group
+
+log = logging.getLogger(__name__)
+
+LEASE = "localpv-manager"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    connection: Connection
+    config: Path | None
+    """Folder with the keys of the ConfigMap as files; None reads the ConfigMap from the API."""
+    config_map: str
+    namespace: str
+    identity: str
+    """Who this candidate is, among those who would lead."""
+
+
+async def run(settings: Settings) -> None:
+    """Manage until SIGTERM or Ctrl-C, whenever this process leads."""
+    clock = SystemClock()
+    async with clients.connect(settings.connection, component="manager") as client:
+        if settings.config is not None:
+            read = configuring.from_folder(settings.config)
+        else:
+            read = configuring.from_config_map(client, settings.config_map, settings.namespace)
+        configured = Configured(read, clock=clock)
+        await configured.load()
+        election = Election(
+            client.objects(Lease),
+            name=LEASE,
+            namespace=settings.namespace,
+            identity=settings.identity,
+            clock=clock,
+        )
+
+        async def manage() -> None:
+            manager = Manager(
+                client,
+                records=ApiRecords(client, clock=clock),
+                configuration=configured.current,
+                clock=clock,
+            )
+            configured.on_change(manager.configure)
+            log.info("leading identity=%s", settings.identity)
+            await manager.run()
+
+        async def lead() -> None:
+            while await election.lead(manage) is Ended.LOST:
+                log.warning("lost the lease, waiting to lead again")
+
+        group = Group(clock=clock)
+        group.add("configuration", configured.run)
+        group.add("manager", lead)
+        await stopping.until_stopped(group, "ready manager")

@@ -1,0 +1,64 @@
+"""The parts that run on a node: discovery and cleaning over the real kernel."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from localpv.client.client import Client
+from localpv.host.devices import KernelDevices
+from localpv.host.folders import KernelFolders
+from localpv.host.mounts import KernelMounts
+from localpv.host.openers import KernelOpeners
+from localpv.host.trees import KernelTrees
+from localpv.host.uevents import KernelUevents
+from localpv.host.wiping import KernelWiping
+from localpv.host.workers import Workers
+from localpv.lifecycle.clean.cleaner import Cleaner
+from localpv.lifecycle.clean.on_host import HostHands
+from localpv.lifecycle.discover.discovery import Discovery
+from localpv.lifecycle.events import ApiEvents
+from localpv.lifecycle.records.protocol import Records
+from localpv.programs.configuring import Configured
+from localpv.runtime.clock import Clock
+from localpv.runtime.group import Group
+
+
+def add_to(
+    group: Group, *, node: str, client: Client, records: Records, configured: Configured, state: Path, clock: Clock
+) -> Discovery:
+    """Add discovery and cleaning of this machine to a group of components."""
+    workers = Workers()
+    mounts, devices = KernelMounts(), KernelDevices(workers=workers)
+    discovery = Discovery(
+        node=node,
+        records=records,
+        folders=KernelFolders(workers=workers),
+        mounts=mounts,
+        devices=devices,
+        uevents=KernelUevents(),
+        workers=workers,
+        clock=clock,
+        configuration=configured.current,
+    )
+    events = ApiEvents(client, component="localpv-agent", clock=clock)
+    cleaner = Cleaner(
+        node=node,
+        records=records,
+        classes=lambda: configured.current.classes,
+        hands=HostHands(
+            workers=workers,
+            devices=devices,
+            mounts=mounts,
+            openers=KernelOpeners(workers=workers),
+            trees=KernelTrees(workers=workers, mounts=mounts),
+            wiping=KernelWiping(workers=workers, devices=devices),
+        ),
+        state_folder=state,
+        clock=clock,
+        events=events,
+    )
+    configured.on_change(discovery.configure)
+    group.add("agent's events", events.run)
+    group.add("discovery", discovery.run)
+    group.add("cleaning", cleaner.run)
+    return discovery

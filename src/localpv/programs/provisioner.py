@@ -1,0 +1,88 @@
+"""`localpv provisioner`: agent and manager of one node in one process, a drop-in for the classic DaemonSet.
+
+It takes the same ConfigMap, the same environment and makes volumes with the same names. Where the kind LocalDisk is
+not installed, or not allowed as with the classic roles, its records live in a folder on the node.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+
+from localpv.client import client as clients
+from localpv.client.client import Client
+from localpv.client.config import Connection
+from localpv.errors import Forbidden, NotFound
+from localpv.lifecycle.manager import Manager
+from localpv.lifecycle.records.api import ApiRecords
+from localpv.lifecycle.records.folder import FolderRecords
+from localpv.lifecycle.records.protocol import Records
+from localpv.programs import configuring, node_parts, stopping
+from localpv.programs.configuring import Configured
+from localpv.runtime.clock import Clock, SystemClock
+from localpv.runtime.group import Group
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    connection: Connection
+    node: str
+    config: Path
+    state: Path
+
+
+async def run(settings: Settings) -> None:
+    """Serve this node until SIGTERM or Ctrl-C."""
+    clock = SystemClock()
+    async with clients.connect(settings.connection, component="provisioner") as client:
+        configured = Configured(configuring.from_folder(settings.config), clock=clock)
+        await configured.load()
+        records = await _records(client, settings, clock)
+        group = Group(clock=clock)
+        group.add("configuration", configured.run)
+        add_to(
+            group,
+            node=settings.node,
+            client=client,
+            records=records,
+            configured=configured,
+            state=settings.state,
+            clock=clock,
+        )
+        try:
+            await stopping.until_stopped(group, f"ready provisioner of node {settings.node}")
+        finally:
+            if isinstance(records, FolderRecords):
+                records.close()
+
+
+def add_to(
+    group: Group, *, node: str, client: Client, records: Records, configured: Configured, state: Path, clock: Clock
+) -> None:
+    """Add both sides of one node to a group: the manager first, so that nobody misses what discovery finds."""
+    manager = Manager(
+        client,
+        records=records,
+        configuration=configured.current,
+        clock=clock,
+        node=node,
+        component="localpv-provisioner",
+    )
+    configured.on_change(manager.configure)
+    group.add("manager", manager.run, ready=manager.ready)
+    node_parts.add_to(group, node=node, client=client, records=records, configured=configured, state=state, clock=clock)
+
+
+async def _records(client: Client, settings: Settings, clock: Clock) -> Records:
+    records = ApiRecords(client, node=settings.node, clock=clock)
+    try:
+        await records.list()
+    except (NotFound, Forbidden) as error:
+        log.warning("records are kept in a folder folder=%s why=%s", settings.state / "records", error)
+        folder = FolderRecords(settings.state / "records", clock=clock)
+        folder.open()
+        return folder
+    return records
