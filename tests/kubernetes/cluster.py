@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,8 +53,8 @@ class Cluster:
 
     def load(self, archive: Path) -> None:
         """Bring an image into every node."""
-        for one in self.nodes:
-            one.load(archive)
+        with ThreadPoolExecutor(len(self.nodes)) as pool:
+            list(pool.map(lambda one: one.load(archive), self.nodes))
 
     @contextlib.contextmanager
     def disk(self, size: int = 64 << 20) -> Iterator[Path]:
@@ -167,6 +168,18 @@ def _signals_held() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+def _load_our_image(cluster: Cluster) -> None:
+    from tools.image import build as image
+
+    try:
+        archive = image.archive_of_localpv()
+    except image.CannotBuild as error:
+        print(f"image   none: {error}")
+        return
+    cluster.load(archive)
+    print(f"image   {image.TAG} ({image.size_text(archive)})")
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a cluster in the foreground."""
     parser = argparse.ArgumentParser(description="Run a Kubernetes cluster on this machine until Ctrl-C.")
@@ -182,12 +195,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     begun = time.monotonic()
     try:
         with running(nodes=options.nodes) as cluster:
-            if options.image:
-                from tools.image import build as image
-
-                cluster.load(image.archive_of_localpv())
-                print(f"image   {image.TAG} ({image.size_text(image.archive_of_localpv())})")
             print(f"nodes   {' '.join(one.name for one in cluster.nodes)}, ready in {time.monotonic() - begun:.0f} s")
+            if options.image:
+                _load_our_image(cluster)
             print(f"logs    {cluster.logs}")
             print(f"kubectl {build.cache() / 'kubectl'}")
             print(f"\n  export KUBECONFIG={cluster.kubeconfig}\n", flush=True)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 from tests.contract import wire
-from tests.kubernetes import build, cluster, images, pods
+from tests.kubernetes import build, cluster, images, pods, skipping
 from tools.image import build as image
 
 NODES = 2
@@ -44,23 +43,16 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     return report
 
 
-def not_here(reason: str) -> None:
-    """Skip; in CI, where everything should be there, fail."""
-    if os.environ.get("CI"):
-        pytest.fail(reason, pytrace=False)
-    pytest.skip(reason)
-
-
 @pytest.fixture(scope="session")
 def machine() -> None:
     """A machine that can run a cluster."""
     if lack := cluster.missing():
-        not_here(lack)
+        skipping.not_here(lack)
     try:
         for name in cluster.PROGRAMS:
             build.program(name)
     except build.Missing as error:
-        not_here(str(error))
+        skipping.not_here(str(error))
 
 
 @pytest.fixture(scope="session")
@@ -87,7 +79,7 @@ def localpv_image(running: cluster.Cluster) -> str:
     try:
         running.load(image.archive_of_localpv())
     except image.CannotBuild as error:
-        not_here(str(error))
+        skipping.not_here(str(error))
     return image.TAG
 
 

@@ -6,6 +6,7 @@ import contextlib
 import json
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,15 @@ class Node:
         done = subprocess.run([*enter, *argv], capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False)
         assert not check or done.returncode == 0, f"{self.name}: {' '.join(argv)}: {done.stdout}{done.stderr}"
         return done.stdout
+
+    def restart(self, program: str) -> None:
+        """Kill kubelet or containerd and wait until it has been started again."""
+        before = self.run("pidof", program).split()
+        self.run("kill", "-KILL", *before)
+        deadline = time.monotonic() + COMMAND_SECONDS
+        while not set(self.run("pidof", program, check=False).split()) - set(before):
+            assert time.monotonic() < deadline, f"{program} of {self.name} did not start again"
+            time.sleep(0.1)
 
     def outside(self, path: str) -> Path:
         """Where a path below the node's /mnt is on this machine."""

@@ -40,6 +40,31 @@ def test_what_a_node_writes_below_etc_and_mnt_stays_in_the_node(running: cluster
     assert first.outside("/mnt/own/file").read_text() == "mine\n"
 
 
+def test_pods_of_different_nodes_reach_each_other(running: cluster.Cluster, here: pods.Here) -> None:
+    first, second = ({"nodeSelector": {"kubernetes.io/hostname": node.name}} for node in running.nodes[:2])
+    server = here.start("sh", "-c", "while true; do echo hello | nc -l -p 8080; done", spec=second)
+    address = here.wait(server, "Running")["status"]["podIP"]
+
+    # The server may not listen yet when it runs.
+    client = f"for try in $(seq 50); do nc -w 2 {address} 8080 </dev/null && exit; sleep 0.2; done; exit 1"
+    _, said = here.run("sh", "-c", client, spec=first)
+
+    assert said.splitlines()[-1] == "hello"
+
+
+def test_pod_outlives_the_kubelet_and_containerd_of_its_node(running: cluster.Cluster, here: pods.Here) -> None:
+    node = running.nodes[0]
+    pod = here.start("sh", "-c", "trap exit TERM; while true; do sleep 1; done", spec={"nodeName": node.name})
+    before = here.wait(pod, "Running")["status"]["containerStatuses"]
+
+    node.restart("containerd")
+    node.restart("kubelet")
+    # The node works again once a new pod has run on it.
+    here.run("true", spec={"nodeName": node.name})
+
+    assert here.wait(pod, "Running")["status"]["containerStatuses"] == before
+
+
 def test_node_tells_how_full_its_volumes_are(running: cluster.Cluster, here: pods.Here) -> None:
     node = running.nodes[0]
     node.run("mkdir", "-p", "/mnt/measured")
