@@ -87,7 +87,9 @@ class Publisher:
                 await self._create(await self._intend(disk, name), built)
         elif not ownership.owns(disk, found):
             await self._choose_other_name(disk, found)
-        elif offers.is_withdrawn(disk) and offers.is_unclaimed(found):
+        elif offers.is_unclaimed(found) and found.metadata.deleting:
+            pass  # nobody can claim it any more; we are called again when it is gone
+        elif offers.is_unclaimed(found) and offers.is_withdrawn(disk):
             await self._take_back(disk, found)
         else:
             await self._adopt(disk, found)
@@ -134,9 +136,8 @@ class Publisher:
         log.info("adopted disk=%s volume=%s uid=%s", disk.key, found.key, found.metadata.uid)
 
     async def _take_back(self, disk: LocalDisk, found: PersistentVolume) -> None:
-        if not found.metadata.deleting:
-            reason = disk.status.message or disk.status.reason
-            self._events.tell(found, "VolumeWithdrawn", f"The disk cannot be offered any more: {reason}", warning=True)
+        reason = disk.status.message or disk.status.reason
+        self._events.tell(found, "VolumeWithdrawn", f"The disk cannot be offered any more: {reason}", warning=True)
         if await self._volumes.delete(found):
             await self._forget(disk)
 

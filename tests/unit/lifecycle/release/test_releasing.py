@@ -1,0 +1,405 @@
+"""A released volume becomes a free disk, and only through a verified cleaning."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import timedelta
+
+import pytest
+from tests.unit.lifecycle import worlds
+from tests.unit.lifecycle.worlds import CLASS, World, replace, settings
+
+from localpv import errors
+from localpv.api.kinds.localdisk import Cleaning, CleaningState, CleanOrder, DiskKind, OfferedVolume, Phase
+from localpv.lifecycle import volumes
+from localpv.lifecycle.config.settings import Configuration, Reclaim
+from localpv.lifecycle.publish import naming, volume
+from localpv.lifecycle.release import deciding
+from localpv.runtime.controller import LookAgain
+from localpv.testing.clock import FakeClock
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def finish(world: World) -> None:
+    """The agent sees what the manager has written, the manager what the agent has."""
+    for _ in range(3):
+        world.settle()
+        world.look()
+    world.settle()
+
+
+def test_words_on_volumes_are_those_that_publishing_writes() -> None:
+    assert volumes.NODE_LABEL == naming.NODE_LABEL
+    assert (volumes.RECLAIM, volumes.DISK, volumes.RECYCLE) == (volume.RECLAIM, volume.DISK, Reclaim.RECYCLE)
+    assert {deciding.DELETE, deciding.RETAIN} == {Reclaim.DELETE, Reclaim.RETAIN}
+
+
+@pytest.mark.seed("DEL-1", "DEL-6")
+def test_released_volume_is_cleaned_then_deleted_then_offered_anew(world: World) -> None:
+    first = world.released()
+    world.settle()
+    order = world.disk.spec.clean
+    assert order is not None
+    assert (order.volume_uid, order.volume_name, order.method) == (first.metadata.uid, first.key, ("fs-clean",))
+    assert first.spec.claim_ref is not None and order.claim_uid == first.spec.claim_ref.uid
+    world.clean(CleaningState.RUNNING)
+    world.settle()
+    assert world.volume is not None
+    world.clean()
+    world.settle()
+    assert world.volume is None
+    assert (world.disk.spec.volume, world.disk.spec.clean, world.disk.spec.identity) == (None, None, None)
+    world.look()
+    world.settle()
+    assert world.volume is not None and world.volume.metadata.uid != first.metadata.uid
+
+
+def test_device_is_cleaned_with_the_cleaner_for_devices(world: World) -> None:
+    world.released()
+    world.report(kind=DiskKind.BLOCK_DEVICE)
+    world.settle()
+    assert world.disk.spec.clean is not None and world.disk.spec.clean.method == ("fs-reset",)
+
+
+@pytest.mark.seed("DEL-2")
+@pytest.mark.parametrize("policy", ["Delete", "Retain", "Recycle", "Odd"])
+@pytest.mark.parametrize("phase", ["Pending", "Available", "Bound", "Released", "Failed"])
+def test_only_released_volumes_with_policy_delete_are_ordered_to_be_cleaned(
+    world: World, phase: str, policy: str
+) -> None:
+    world.published()
+    world.bind()
+    world.policy(policy)
+    assert world.volume is not None
+    world.volumes.phase(world.volume.key, phase)
+    world.settle()
+    assert (world.disk.spec.clean is not None) is ((phase, policy) == ("Released", "Delete"))
+    assert world.volume is not None
+
+
+def test_odd_reclaim_policy_is_told_once(world: World) -> None:
+    world.released()
+    world.policy("Recycle")
+    world.settle()
+    world.settle()
+    assert world.events.reasons(world.volume.key if world.volume else "").count("VolumeUnsupportedReclaimPolicy") == 1
+
+
+@pytest.mark.seed("DEL-4", "DEL-5")
+def test_volume_stays_when_its_cleaning_fails(world: World) -> None:
+    first = world.released()
+    world.settle()
+    world.clean(CleaningState.FAILED, error="no luck")
+    finish(world)
+    assert world.volume is not None and world.volume.metadata.uid == first.metadata.uid
+    assert world.disk.spec.clean is not None
+    reasons = world.events.reasons(first.key)
+    assert reasons.count("CleaningFailed") == reasons.count("VolumeFailedDelete") == 1
+    world.clean()
+    finish(world)
+    assert world.volume is not None and world.volume.metadata.uid != first.metadata.uid
+
+
+@pytest.mark.seed("DEL-3")
+def test_deletion_that_fails_is_tried_again(world: World) -> None:
+    first = world.released()
+    world.settle()
+    world.clean()
+    world.see()
+    world.weather.calls_left, world.weather.error = 2, lambda: errors.InternalError("no")
+    with pytest.raises(errors.InternalError):
+        world.step()
+    assert world.volume is not None and world.volume.metadata.uid == first.metadata.uid
+    assert "VolumeFailedDelete" in world.events.reasons(first.key)
+    world.settle()
+    assert world.volume is None
+
+
+@pytest.mark.seed("DEL-3", "DEL-8")
+@pytest.mark.parametrize("takes_effect", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("calls", range(14))
+@pytest.mark.parametrize("reclaim", [Reclaim.DELETE, Reclaim.RECYCLE])
+def test_manager_that_dies_at_any_call_of_a_release_brings_the_disk_back_clean(
+    reclaim: Reclaim, calls: int, takes_effect: bool
+) -> None:
+    world = World(reclaim=reclaim)
+    first = world.released()
+    world.weather.calls_left, world.weather.takes_effect = calls, takes_effect
+    deaths = 0
+    for _ in range(8):
+        try:
+            world.settle()
+        except worlds.Killed:
+            deaths += 1
+            world.restart()
+        if world.volume is not None and world.volume.status.phase == "Released" and not world.volume.spec.claim_ref:
+            world.volumes.phase(world.volume.key, "Available")
+        cleaning = world.disk.status.cleaning
+        if world.disk.spec.clean is not None and (cleaning is None or cleaning.state != CleaningState.VERIFIED):
+            world.clean()
+        else:
+            world.look()
+    world.settle()
+    assert world.volume is not None and world.volume.status.phase == "Available"
+    assert (world.volume.metadata.uid == first.metadata.uid) is (reclaim is Reclaim.RECYCLE)
+    assert world.disk.spec.volume is not None and world.disk.spec.volume.uid == world.volume.metadata.uid
+    assert world.disk.spec.clean is None
+    assert world.dirty == ""
+    assert deaths <= 1
+
+
+def test_volume_that_others_hold_by_finalizers_is_waited_for(world: World) -> None:
+    world.released()
+    world.settle()
+    world.volumes.finalizers = ("others/hold",)
+    world.clean()
+    finish(world)
+    assert world.volume is not None and world.volume.metadata.deleting
+    assert world.disk.spec.clean is not None, "the disk belongs to the volume as long as it is there"
+    world.volumes.finalizers = ()
+    world.volumes.remove(world.volume.key)
+    finish(world)
+    assert world.volume is not None and not world.volume.metadata.deleting
+
+
+# Deleted by hand.
+
+
+@pytest.mark.seed("DEL-9")
+def test_volume_deleted_by_hand_during_its_cleaning_comes_back_only_after_it(world: World) -> None:
+    first = world.released()
+    world.settle()
+    world.clean(CleaningState.RUNNING)
+    world.settle()
+    world.volumes.remove(first.key)
+    finish(world)
+    assert world.volume is None
+    assert world.disk.spec.clean is not None and world.disk.spec.clean.volume_uid == first.metadata.uid
+    world.clean()
+    finish(world)
+    assert world.volume is not None
+
+
+@pytest.mark.seed("DEL-9")
+def test_volume_deleted_by_hand_before_its_cleaning_is_cleaned_all_the_same(world: World) -> None:
+    first = world.released()
+    world.volumes.remove(first.key)
+    finish(world)
+    assert world.volume is None
+    assert world.disk.spec.clean is not None and world.disk.spec.clean.volume_uid == first.metadata.uid
+    world.clean()
+    finish(world)
+    assert world.volume is not None
+
+
+def test_kept_volume_deleted_by_hand_leaves_its_disk_as_it_is_and_says_so(world: World) -> None:
+    world.published()
+    world.bind()
+    world.policy("Retain")
+    world.settle()
+    world.release()
+    world.settle()
+    assert world.volume is not None
+    world.volumes.remove(world.volume.key)
+    finish(world)
+    assert world.volume is None
+    assert world.disk.spec.clean is None
+    assert world.disk.spec.volume is not None
+    assert world.disk.status.conditions[0].reason == "NotCleaned"
+    assert "localpv wipe" in world.disk.status.conditions[0].message
+
+
+def test_person_who_wipes_such_a_disk_gets_it_offered_again(world: World) -> None:
+    test_kept_volume_deleted_by_hand_leaves_its_disk_as_it_is_and_says_so(world)
+    offered = world.disk.spec.volume
+    assert offered is not None
+    order = CleanOrder(volume_name=offered.name, volume_uid=offered.uid)
+    world.records.put(world.disk, spec=replace(world.disk.spec, clean=order))
+    finish(world)
+    world.clean()
+    finish(world)
+    assert world.volume is not None
+    assert world.disk.status.conditions == ()
+
+
+def test_person_may_wipe_the_disk_of_a_kept_volume_which_stays(world: World) -> None:
+    first = world.released()
+    world.policy("Retain")
+    world.settle()
+    offered = world.disk.spec.volume
+    assert offered is not None
+    order = CleanOrder(volume_name=offered.name, volume_uid=offered.uid)
+    world.records.checks.clear()
+    world.records.put(world.disk, spec=replace(world.disk.spec, clean=order))
+    finish(world)
+    assert world.disk.spec.clean == order
+    world.clean()
+    finish(world)
+    assert world.volume is not None and world.volume.metadata.uid == first.metadata.uid
+
+
+def test_order_for_a_disk_without_a_volume_ends_with_its_cleaning(world: World) -> None:
+    world.find_disk()
+    world.report(eligible=False, phase=Phase.UNAVAILABLE)
+    world.records.checks.clear()
+    order = CleanOrder(volume_name="by-hand", volume_uid="by-hand-1")
+    spec = replace(world.disk.spec, clean=order, identity=world.disk.status.identity)
+    world.records.put(world.disk, spec=spec)
+    finish(world)
+    assert (world.disk.spec.clean, world.volume) == (order, None)
+    world.clean()
+    finish(world)
+    assert world.disk.spec.clean is None
+    assert world.volume is not None
+
+
+# Offered again.
+
+
+@pytest.mark.seed("LVD-4")
+def test_recycled_volume_is_the_same_and_available_after_cleaning() -> None:
+    world = World(reclaim=Reclaim.RECYCLE)
+    first = world.released()
+    world.settle()
+    world.clean()
+    world.settle()
+    assert world.volume is not None and world.volume.metadata.uid == first.metadata.uid
+    assert world.volume.spec.claim_ref is None
+    world.volumes.phase(first.key, "Available")
+    finish(world)
+    assert world.disk.spec.clean is None
+    assert world.disk.spec.volume == OfferedVolume(name=first.key, uid=first.metadata.uid, reclaim_policy="Delete")
+
+
+@pytest.mark.seed("LVD-4")
+def test_cleaning_for_an_earlier_claim_does_not_pass_for_that_of_a_later_one() -> None:
+    world = World(reclaim=Reclaim.RECYCLE)
+    test = world.released()
+    world.settle()
+    world.clean()
+    world.see()
+    world.step()
+    # The manager is down from here, after it has freed the volume: the next tenant comes and goes.
+    world.volumes.phase(test.key, "Available")
+    world.bind()
+    world.release()
+    world.restart()
+    world.settle()
+    assert world.volume is not None and world.volume.spec.claim_ref is not None, "not freed a second time"
+    assert world.disk.spec.clean is not None and world.disk.spec.clean.claim_uid == "claim-2"
+    assert world.disk.status.cleaning is None, "the agent must clean again"
+
+
+def test_user_who_offers_a_released_volume_by_hand_stops_its_cleaning(world: World) -> None:
+    first = world.released()
+    world.settle()
+    assert world.disk.spec.clean is not None
+    world.volumes.change(first.key, spec=replace(first.spec, claim_ref=None))
+    world.volumes.phase(first.key, "Available")
+    world.settle()
+    assert world.disk.spec.clean is None
+    assert "CleaningCalledOff" in world.events.reasons(first.key)
+
+
+def test_policy_changed_to_retain_stops_the_cleaning(world: World) -> None:
+    world.released()
+    world.settle()
+    world.policy("Retain")
+    world.settle()
+    assert world.disk.spec.clean is None
+    assert world.volume is not None
+
+
+def test_recycled_disk_is_recorded_with_the_file_system_that_cleaning_made() -> None:
+    world = World(reclaim=Reclaim.RECYCLE)
+    world.released()
+    world.settle()
+    world.clean()
+    world.report(identity=replace(world.disk.status.identity, fs_uuid="new"))
+    world.settle()
+    assert world.volume is not None
+    world.volumes.phase(world.volume.key, "Available")
+    world.settle()
+    assert world.disk.spec.identity is not None and world.disk.spec.identity.fs_uuid == "new"
+
+
+# Others' volumes, and what cannot be done.
+
+
+def test_volume_of_another_disk_is_never_touched_on_behalf_of_a_forged_record(world: World) -> None:
+    victim = world.released()
+    world.records.checks.clear()
+    forged = world.find_disk("evil")
+    order = CleanOrder(volume_name=victim.key, volume_uid=victim.metadata.uid)
+    spec = replace(forged.spec, volume=OfferedVolume(name=victim.key, uid=victim.metadata.uid), clean=order)
+    forged = world.records.put(forged, spec=spec)
+    done = Cleaning(volume_uid=victim.metadata.uid, state=CleaningState.VERIFIED)
+    world.records.put(forged, status=replace(forged.status, cleaning=done))
+    world.settle()
+    assert world.volume is not None and world.volume.metadata.uid == victim.metadata.uid
+    assert world.volume.spec.claim_ref is not None
+
+
+def test_volume_made_anew_by_somebody_takes_the_place_of_the_old(world: World) -> None:
+    first = world.published()
+    world.bind()
+    world.settle()
+    bound = world.volumes.now[first.key]
+    world.volumes.now[first.key] = replace(bound, metadata=replace(bound.metadata, uid="restored"))
+    world.settle()
+    assert world.disk.spec.volume is not None and world.disk.spec.volume.uid == "restored"
+    assert world.disk.spec.clean is None
+    assert "VolumeReplaced" in world.events.reasons(first.key)
+
+
+def test_class_that_left_the_configuration_is_told_and_nothing_is_cleaned(world: World) -> None:
+    world.released()
+    configuration = world.surroundings.configuration
+    world.surroundings.configuration = dataclasses.replace(configuration, classes={})
+    world.settle()
+    assert world.disk.spec.clean is None
+    assert world.disk.status.conditions[0].reason == "NotConfigured"
+    world.surroundings.configuration = Configuration(classes={CLASS: settings()})
+    world.settle()
+    assert world.disk.spec.clean is not None
+    assert world.disk.status.conditions == ()
+
+
+def test_missing_disk_of_a_volume_in_use_is_told_on_the_volume_until_it_is_back(world: World) -> None:
+    first = world.published()
+    world.bind()
+    world.missing = True
+    world.look()
+    world.report(message="The disk is gone.")
+    world.settle()
+    assert world.volume is not None
+    assert (world.volume.status.reason, world.volume.status.message) == ("DiskMissing", "The disk is gone.")
+    assert world.events.reasons(first.key).count("DiskMissing") == 1
+    world.missing = False
+    world.look()
+    world.settle()
+    assert (world.volume.status.reason, world.volume.status.phase) == ("", "Bound")
+    assert world.disk.status.conditions == ()
+
+
+@pytest.mark.seed("DEL-10")
+def test_events_tell_that_a_cleaning_runs_and_that_it_takes_long(world: World) -> None:
+    first = world.released()
+    world.settle()
+    now = world.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+    world.clean(CleaningState.RUNNING, started_at=now, bytes_done=1, bytes_total=4)
+    world.settle()
+    world.report(cleaning=replace(world.disk.status.cleaning, bytes_done=2))
+    world.see()
+    again = world.step()
+    assert isinstance(again, LookAgain) and 0 < again.after <= 600
+    assert world.events.reasons(first.key).count("CleaningStarted") == 1, "progress is no news"
+    world.clock = FakeClock(start=world.clock.now() + timedelta(seconds=601))
+    world.restart()
+    world.step()
+    assert "CleaningLong" in world.events.reasons(first.key)
+    assert "50 %" in world.events.told[-1][2]
