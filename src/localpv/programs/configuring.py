@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
 
 from localpv.api.kinds import ConfigMap
@@ -23,11 +23,11 @@ LOOK_EVERY = 5.0
 Read = Callable[[], Awaitable[Loaded]]
 
 
-def from_folder(folder: Path) -> Read:
-    """A ConfigMap mounted as a folder, or a folder that looks like one."""
+def from_folder(folder: Path, *, others: Collection[str] = ()) -> Read:
+    """A ConfigMap mounted as a folder, or a folder that looks like one; `others` are endings of files to pass over."""
 
     async def read() -> Loaded:
-        return await asyncio.to_thread(sources.from_folder, folder)
+        return await asyncio.to_thread(sources.from_folder, folder, others=others)
 
     return read
 

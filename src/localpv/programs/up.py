@@ -52,7 +52,7 @@ async def _nothing() -> None:
 
 async def _add_the_circle(group: Group, client: Client, settings: Settings, folder: Path) -> None:
     clock = SystemClock()
-    configured = Configured(configuring.from_folder(folder), clock=clock)
+    configured = Configured(configuring.from_folder(folder, others=manifests.SUFFIXES), clock=clock)
     await configured.load()
     group.add("configuration", configured.run)
     provisioner.add_to(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,11 +30,14 @@ def from_config_map(config_map: kinds.ConfigMap) -> Loaded:
     return Loaded(None, (*loaded.problems, *binary)) if binary else loaded
 
 
-def from_folder(folder: Path) -> Loaded:
-    """The configuration in a folder with one file per key, such as a mounted ConfigMap."""
+def from_folder(folder: Path, *, others: Collection[str] = ()) -> Loaded:
+    """The configuration in a folder with one file per key, such as a mounted ConfigMap.
+
+    Files whose names end in one of `others` belong to somebody else and are passed over.
+    """
     for tries_left in reversed(range(_TRIES)):
         try:
-            texts, problems = _files(folder)
+            texts, problems = _files(folder, others)
             break
         except FileNotFoundError:
             # The kubelet has put a new version in place while we read, and removed the one we were in.
@@ -45,14 +49,14 @@ def from_folder(folder: Path) -> Loaded:
     return Loaded(None, (*problems, *loaded.problems)) if problems else loaded
 
 
-def _files(folder: Path) -> tuple[dict[str, str], list[Problem]]:
+def _files(folder: Path, others: Collection[str]) -> tuple[dict[str, str], list[Problem]]:
     # All keys of a mounted ConfigMap change at once, by this link: following it first makes them one version.
     snapshot = folder / _SNAPSHOT
     folder = Path(os.path.realpath(snapshot)) if snapshot.is_symlink() else folder
     texts: dict[str, str] = {}
     problems: list[Problem] = []
     for path in sorted(folder.iterdir()):
-        if path.name.startswith(".") or not path.is_file():
+        if path.name.startswith(".") or path.suffix in others or not path.is_file():
             continue
         try:
             with path.open("rb") as file:

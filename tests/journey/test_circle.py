@@ -1,0 +1,252 @@
+"""One disk, the full circle, with the programs as users run them: found, offered, used, released, wiped, offered again.
+
+The embedded engine has no binder yet, so the test plays its part: it sets the phases that a claim would lead to.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.contract import wire
+
+from localpv.host import loop
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: loop devices and mounts")
+
+VOLUMES = "/api/v1/persistentvolumes"
+DISKS = "/apis/localpv.dev/v1alpha1/localdisks"
+SECRET = b"the old tenant's secret "
+MIB = 1 << 20
+
+
+class Node:
+    """A data folder, a folder of disks, and `localpv up` over them, which can be killed and started again."""
+
+    def __init__(self, folder: Path, **settings: Any) -> None:
+        self.data, self.disks, self.config = folder / "data", folder / "disks", folder / "config"
+        self.folder = folder
+        self.disks.mkdir()
+        self.config.mkdir()
+        self.configure(**settings)
+        (self.config / "class.yaml").write_text(
+            "{apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {name: fast}, "
+            "provisioner: kubernetes.io/no-provisioner, volumeBindingMode: WaitForFirstConsumer}"
+        )
+        self._undo = contextlib.ExitStack()
+        self._process: subprocess.Popen[str] | None = None
+        self.api: Any = None
+
+    def configure(self, **settings: Any) -> None:
+        lines = [f"  {key}: {value}" for key, value in {"hostDir": self.disks, **settings}.items()]
+        (self.config / "storageClassMap").write_text("\n".join(["fast:", *lines]) + "\n")
+
+    def start(self) -> None:
+        log = (self.folder / "up.log").open("a")
+        options = ["--listen", "127.0.0.1:0", "--data", str(self.data), "--config", str(self.config)]
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "localpv", "up", "--node", "node-1", *options],
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        )
+        log.close()
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        assert line.startswith("ready "), (self.folder / "up.log").read_text()[-3000:]
+        target = wire.read_kubeconfig(self.data / "kubeconfig", controllers=True)
+        self.api = wire.Api(target, target.token)
+
+    def kill(self, number: int = signal.SIGKILL) -> None:
+        if self._process is not None:
+            self._process.send_signal(number)
+            self._process.wait(15)
+            assert self._process.stdout is not None
+            self._process.stdout.close()
+            self._process = None
+        if self.api is not None:
+            self.api.close()
+            self.api = None
+
+    def close(self) -> None:
+        try:
+            self.kill(signal.SIGTERM)
+        finally:
+            self._undo.close()
+
+    def device(self, name: str, size: int = 24 * MIB) -> Path:
+        """A blank loop device, linked into the folder of disks."""
+        file = self.folder / f"{name}.img"
+        file.write_bytes(bytes(size))
+        device = loop.attach(file)
+        self._undo.callback(loop.detach, device)
+        (self.disks / name).symlink_to(device)
+        return device
+
+    def mount(self, name: str) -> Path:
+        place = self.disks / name
+        place.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=20m", "localpv-test", str(place)], check=True)
+        self._undo.callback(subprocess.run, ["umount", str(place)], check=True)
+        return place
+
+    # What the cluster's binder would do.
+
+    def volume(self, entry: str) -> Any:
+        """The PV that offers an entry, once there is one."""
+        path = str(self.disks / entry)
+
+        def offered() -> Any:
+            found = [pv for pv in self.api.get(VOLUMES)["items"] if pv["spec"]["local"]["path"] == path]
+            return found[0] if len(found) == 1 and not found[0]["metadata"].get("deletionTimestamp") else None
+
+        wire.eventually(offered, f"{entry} is offered")
+        return offered()
+
+    def phase(self, volume: Any, phase: str) -> None:
+        path = f"{VOLUMES}/{volume['metadata']['name']}"
+        if phase == "Bound":
+            self.api.merge(
+                path, {"spec": {"claimRef": {"namespace": "default", "name": "data", "uid": "11111111-aaaa"}}}
+            )
+        self.api.merge(f"{path}/status", {"status": {"phase": phase}})
+
+    def disk(self, entry: str) -> Any:
+        return next(disk for disk in self.api.get(DISKS)["items"] if disk["spec"]["entry"] == entry)
+
+    def offered_again(self, entry: str, before: Any) -> Any:
+        wire.eventually(lambda: self.volume(entry)["metadata"]["uid"] != before["metadata"]["uid"], "it comes back")
+        return self.volume(entry)
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Node]:
+    made = Node(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.mark.seed("DSC-1", "DSC-3", "DSC-9", "DSC-12", "E2E-9")
+def test_directories_mounts_and_devices_of_one_folder_are_offered_each_in_its_way(node: Node) -> None:
+    (node.disks / "plain").mkdir()
+    node.mount("mounted")
+    node.device("device")
+    (node.disks / "notes.txt").write_text("neither a directory nor a device")
+    node.start()
+    kinds = {}
+    for entry in ("plain", "mounted", "device"):
+        volume = node.volume(entry)
+        assert volume["spec"]["storageClassName"] == "fast"
+        kinds[entry] = node.disk(entry)["status"]["kind"]
+    assert kinds == {"plain": "Directory", "mounted": "MountPoint", "device": "BlockDevice"}
+    (node.disks / "later").mkdir()
+    node.volume("later")
+    assert len(node.api.get(VOLUMES)["items"]) == 4
+
+
+@pytest.mark.seed("DEL-1", "DEL-6", "CLN-8")
+def test_released_directory_comes_back_empty_as_a_new_volume(node: Node) -> None:
+    place = node.mount("data")
+    node.start()
+    volume = node.volume("data")
+    node.phase(volume, "Bound")
+    (place / "deep" / "er").mkdir(parents=True)
+    (place / "deep" / "er" / "secret").write_bytes(SECRET)
+    (place / "link").symlink_to("/etc/passwd")
+    node.phase(volume, "Released")
+    node.offered_again("data", volume)
+    assert list(place.iterdir()) == []
+    assert Path("/etc/passwd").exists()
+
+
+@pytest.mark.seed("DEL-1", "CLN-1")
+def test_released_device_comes_back_without_a_trace_of_the_old_data(tmp_path: Path) -> None:
+    node = Node(tmp_path, volumeMode="Block", blockCleanerCommand='["/scripts/dd_zero.sh", "1"]')
+    try:
+        device = node.device("raw")
+        node.start()
+        volume = node.volume("raw")
+        assert volume["spec"]["volumeMode"] == "Block"
+        node.phase(volume, "Bound")
+        device.write_bytes(SECRET * 1000)
+        subprocess.run(["sync"], check=True)
+        node.phase(volume, "Released")
+        node.offered_again("raw", volume)
+        assert SECRET not in device.read_bytes()
+    finally:
+        node.close()
+
+
+@pytest.mark.seed("DEL-2")
+def test_a_volume_in_any_other_phase_is_neither_cleaned_nor_deleted(node: Node) -> None:
+    place = node.disks / "data"
+    place.mkdir()
+    node.start()
+    volume = node.volume("data")
+    for phase in ("Bound", "Failed", "Pending", "Available"):
+        node.phase(volume, phase)
+        (place / "kept").write_bytes(SECRET)
+    (node.disks / "other").mkdir()
+    node.volume("other")  # the circle has turned for others meanwhile
+    assert (place / "kept").exists()
+    assert node.volume("data")["metadata"]["uid"] == volume["metadata"]["uid"]
+
+
+@pytest.mark.seed("DEL-9")
+def test_a_used_volume_that_somebody_deletes_by_hand_comes_back_only_clean(node: Node) -> None:
+    place = node.disks / "data"
+    place.mkdir()
+    node.start()
+    volume = node.volume("data")
+    node.phase(volume, "Bound")
+    (place / "secret").write_bytes(SECRET)
+    node.phase(volume, "Released")
+    path = f"{VOLUMES}/{volume['metadata']['name']}"
+    node.api.send("PATCH", path, {"metadata": {"finalizers": None}}, content_type=wire.MERGE_PATCH)
+    node.api.send("DELETE", path)
+    node.offered_again("data", volume)
+    assert list(place.iterdir()) == []
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.seed("DEL-8")
+def test_killed_at_any_moment_of_the_circle_it_never_offers_what_is_not_clean(node: Node) -> None:
+    place = node.disks / "data"
+    place.mkdir()
+    node.start()
+    volume, chance = node.volume("data"), random.Random(11)
+    for _ in range(8):
+        node.phase(volume, "Bound")
+        for number in range(300):
+            (place / f"file-{number}").write_bytes(SECRET)
+        node.phase(volume, "Released")
+        time.sleep(chance.uniform(0, 0.2))  # the moment of death is the point of this test
+        node.kill()
+        before = volume
+        node.start()
+        volume = node.offered_again("data", before)
+        assert list(place.iterdir()) == [], "an offered volume holds the old tenant's files"
+
+
+def test_a_mount_point_that_is_gone_is_missing_and_its_volume_is_not_offered_anew(node: Node) -> None:
+    place = node.mount("data")
+    node.start()
+    volume = node.volume("data")
+    node.phase(volume, "Bound")
+    (place / "secret").write_bytes(SECRET)
+    subprocess.run(["umount", str(place)], check=True)
+    node._undo.pop_all()
+    wire.eventually(lambda: node.disk("data")["status"]["phase"] == "Missing", "the disk is missing")
+    node.phase(volume, "Released")
+    (node.disks / "other").mkdir()
+    node.volume("other")
+    assert node.volume("data")["metadata"]["uid"] == volume["metadata"]["uid"], "not offered from the root disk"
