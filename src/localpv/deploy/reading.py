@@ -58,13 +58,17 @@ def refuse(problems: list[Problem], source: str) -> None:
 
 
 def _plan(found: Mapping[str, Value], notes: Notes, *, drop_in: bool) -> Plan:
+    agent = found["agent"].struct((*POD_KEYS, "privileged")) if "agent" in found else None
+    agents = _pods(agent or {}, agent_pods())
     given = {key: faithful(value) for key, value in found.items() if key in config_reading.KEYS}
     objects = _take_class_objects(found.get(CLASSES), given.get(CLASSES))
+    if given.get("useJobForCleaning") is True and agents.tolerations:
+        # A Job must get to every node that an agent gets to.
+        given.setdefault("jobTolerations", list(agents.tolerations))
     texts = {key: _text(value) for key, value in given.items()}
     loaded = config_reading.read(texts)
     notes.problems += loaded.problems
     config = loaded.config or Configuration()
-    agent = found["agent"].struct((*POD_KEYS, "privileged")) if "agent" in found else None
     manager = found["manager"].struct((*POD_KEYS, "replicas")) if "manager" in found else None
     if drop_in and "manager" in found:
         found["manager"].wrong("there is no manager beside a drop-in")
@@ -80,7 +84,7 @@ def _plan(found: Mapping[str, Value], notes: Notes, *, drop_in: bool) -> Plan:
         drop_in=drop_in,
         namespace=_namespace(found["namespace"]) if "namespace" in found else NAMESPACE,
         privileged=privileged is not False,
-        agent=_pods(agent or {}, agent_pods()),
+        agent=agents,
         manager=_pods(manager or {}, manager_pods()),
         pull_secrets=_names(found["imagePullSecrets"]) if "imagePullSecrets" in found else (),
     )
