@@ -1,0 +1,1 @@
+"""One-time changes of volumes that older versions made."""

@@ -1,0 +1,178 @@
+"""Volumes whose node is gone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.unit.lifecycle.worlds import CLASS, NODE, World, a_node, replace, settings
+
+from localpv.api.kinds import Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, VolumeNodeAffinity
+from localpv.client.client import Client
+from localpv.client.transport import Request
+from localpv.lifecycle.config.settings import Configuration, NodeLossPolicy
+from localpv.lifecycle.config.settings import NodeLoss as Policy
+from localpv.lifecycle.release import node_loss
+from localpv.lifecycle.release.node_loss import NodeLoss
+from localpv.runtime.controller import Done, LookAgain, Outcome
+from localpv.testing.api import FakeApi
+
+CLAIM = "/api/v1/namespaces/default/persistentvolumeclaims/data"
+
+
+class Nodes:
+    """A cache that is told what it has."""
+
+    def __init__(self, *nodes: Node) -> None:
+        self.nodes = list(nodes)
+
+    def list(self) -> list[Node]:
+        return self.nodes
+
+
+class Case:
+    """A bound volume whose node was there a moment ago."""
+
+    def __init__(self, policy: NodeLossPolicy, *, grace: float = 60.0) -> None:
+        self.world = World()
+        loss = Policy(policy=policy, grace_seconds=grace)
+        self.world.surroundings.configuration = Configuration(classes={CLASS: settings(node_loss=loss)})
+        self.world.published()
+        self.world.bind()
+        self.world.see()
+        self.api = FakeApi()
+        self.nodes = Nodes()
+        self.loss = NodeLoss(
+            Client(self.api, field_manager="test"),
+            volumes=self.world.volumes,
+            nodes=self.nodes,  # type: ignore[arg-type]
+            is_ours=lambda volume: True,
+            surroundings=self.world.surroundings,
+            events=self.world.events,
+            clock=self.world.clock,
+        )
+        self.claim(uid="claim-1")
+
+    def claim(self, *, uid: str, volume: str = "") -> None:
+        name = volume or self.volume.key
+        self.api.put(CLAIM, {"metadata": {"uid": uid, "namespace": "default"}, "spec": {"volumeName": name}})
+
+    @property
+    def volume(self) -> Any:
+        return self.world.volume
+
+    async def step(self) -> Outcome:
+        self.world.see()
+        return await self.loss.step(self.volume.key)
+
+    async def past_the_grace(self) -> None:
+        outcome = await self.step()
+        assert isinstance(outcome, LookAgain)
+        await self.world.clock.advance(outcome.after)
+        assert await self.step() == Done()
+
+    def deletions(self) -> list[Request]:
+        return [request for request in self.api.requests if request.method == "DELETE"]
+
+
+async def test_volumes_wait_for_their_node_unless_the_class_says_otherwise() -> None:
+    case = Case(NodeLossPolicy.WAIT)
+    assert await case.step() == Done()
+    assert CLAIM in case.api.objects
+
+
+async def test_claim_is_released_after_the_grace_and_the_volume_stays() -> None:
+    case = Case(NodeLossPolicy.RELEASE)
+    outcome = await case.step()
+    assert isinstance(outcome, LookAgain) and outcome.after == 60
+    assert CLAIM in case.api.objects
+    await case.world.clock.advance(60)
+    await case.step()
+    assert CLAIM not in case.api.objects
+    (deletion,) = case.deletions()
+    assert deletion.body is not None and b'"uid":"claim-1"' in deletion.body
+    case.world.release()
+    await case.step()
+    assert case.volume is not None
+    assert {"NodeLost", "ClaimReleased"} <= set(case.world.events.reasons(case.volume.key))
+
+
+async def test_node_that_comes_back_within_the_grace_keeps_everything() -> None:
+    case = Case(NodeLossPolicy.DELETE)
+    await case.step()
+    await case.world.clock.advance(59)
+    case.nodes.nodes = [a_node()]
+    assert await case.step() == Done()
+    case.nodes.nodes = []
+    outcome = await case.step()
+    assert isinstance(outcome, LookAgain) and outcome.after == 60, "the grace begins anew"
+    assert CLAIM in case.api.objects
+
+
+async def test_node_that_only_the_server_knows_keeps_everything() -> None:
+    case = Case(NodeLossPolicy.DELETE)
+    case.api.put(f"/api/v1/nodes/{NODE}", {"metadata": {"labels": {"kubernetes.io/hostname": NODE}}})
+    await case.past_the_grace()
+    assert CLAIM in case.api.objects
+
+
+@pytest.mark.parametrize(("uid", "volume"), [("claim-9", ""), ("claim-1", "other")])
+async def test_younger_claim_of_the_same_name_is_not_touched(uid: str, volume: str) -> None:
+    case = Case(NodeLossPolicy.DELETE)
+    case.claim(uid=uid, volume=volume)
+    await case.past_the_grace()
+    assert CLAIM in case.api.objects
+
+
+async def test_volume_goes_when_its_claim_is_gone_and_the_disk_is_remembered_as_unclean() -> None:
+    case = Case(NodeLossPolicy.DELETE)
+    case.world.settle()
+    case.world.volumes.before_delete.clear()
+    await case.past_the_grace()
+    assert case.volume is not None, "a bound volume is not deleted"
+    case.world.release()
+    uid = case.volume.metadata.uid
+    await case.step()
+    assert case.volume is None
+    case.world.settle()
+    order = case.world.disk.spec.clean
+    assert order is not None and order.volume_uid == uid, "should the machine come back, the disk is cleaned first"
+
+
+async def test_kept_volume_is_not_deleted_with_its_node() -> None:
+    case = Case(NodeLossPolicy.DELETE, grace=1)
+    case.world.policy("Retain")
+    case.world.release()
+    await case.past_the_grace()
+    assert case.volume is not None
+
+
+def test_node_is_known_by_its_label_also_when_it_is_not_its_name() -> None:
+    world = World()
+    volume = world.published()
+    volume = replace(volume, metadata=replace(volume.metadata, labels={}))
+    assert node_loss.is_lost(volume, [])
+    assert node_loss.is_lost(volume, [a_node("n2")])
+    assert not node_loss.is_lost(volume, [a_node("n1")])
+    assert not node_loss.is_lost(volume, [a_node("cloud-17", labels={"kubernetes.io/hostname": "n1"})])
+
+
+def test_node_that_came_back_with_another_uid_is_not_lost() -> None:
+    assert not node_loss.is_lost(World().published(), [a_node(uid="99999999-2222-3333-4444-555555555555")])
+
+
+def test_volume_that_other_nodes_can_use_too_is_not_lost_with_the_first() -> None:
+    volume = World().published()
+    assert volume.spec.node_affinity is not None and volume.spec.node_affinity.required is not None
+    zone = NodeSelectorTerm(match_expressions=(NodeSelectorRequirement(key="zone", operator="In", values=("a",)),))
+    terms = (*volume.spec.node_affinity.required.node_selector_terms, zone)
+    affinity = VolumeNodeAffinity(required=NodeSelector(node_selector_terms=terms))
+    shared = replace(volume, spec=replace(volume.spec, node_affinity=affinity))
+    assert not node_loss.is_lost(shared, [a_node("n2", labels={"zone": "a"})])
+    assert node_loss.is_lost(shared, [a_node("n2", labels={"zone": "b"})])
+
+
+def test_volume_of_which_nobody_knows_the_nodes_is_not_lost() -> None:
+    volume = World().published()
+    bare = replace(volume, metadata=replace(volume.metadata, labels={}), spec=replace(volume.spec, node_affinity=None))
+    assert not node_loss.is_lost(bare, [])
