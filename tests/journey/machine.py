@@ -66,6 +66,11 @@ class Machine:
         for device in self._loops:
             loop.detach(device)
 
+    def reopen(self) -> None:
+        """Read the records again after another process had them."""
+        self.records = FolderRecords(self.folder / "records")
+        self.records.open()
+
     def classes(self) -> Mapping[str, ClassSettings]:
         return {CLASS: self.settings}
 

@@ -1,0 +1,4 @@
+#!/bin/sh
+# The ATA drive in LOCAL_PV_BLKDEVICE erases itself, and what it says is checked: hdparm.sh
+here=$(dirname -- "$(readlink -f -- "$0")")
+PYTHONPATH=${here%/localpv/scripts}${PYTHONPATH:+:$PYTHONPATH} exec "${LOCALPV_PYTHON:-python3}" -P -m localpv.scripts ata-erase "$@"
