@@ -1,7 +1,7 @@
 """From the alpha annotation to the field: which nodes can use a volume.
 
-Before Kubernetes 1.10 the node affinity of a volume was JSON in an annotation; then the field spec.nodeAffinity took its
-place. Once the field is set it cannot be changed, so a volume where the two disagree is left to a person.
+Before Kubernetes 1.10 the node affinity of a volume was JSON in an annotation; now the field spec.nodeAffinity has
+its place. Once the field is set it cannot be changed, so a volume where the two disagree is left to a person.
 """
 
 from __future__ import annotations
