@@ -74,6 +74,26 @@ SETTINGS = {
         "A machine comes up with the classes and volumes it should have, without a hand. Objects are applied with force"
         " at each start: the files win over changes made in between.",
     ),
+    "--file": Setting(
+        "path of a YAML file",
+        "The keys are those of the ConfigMap and a few about the installation: [deploy](deploy.md#the-configuration).",
+    ),
+    "--class": Setting("NAME=DIR", "Enough for a first try: one class, one directory, no file."),
+    "--image": Setting(
+        "image",
+        "No registry is guessed: this name is found only where the image was loaded on the nodes, so nobody else's"
+        " program is ever pulled by accident.",
+    ),
+    "--namespace": Setting(
+        "name",
+        "A namespace of its own lets pods with host directories in, and nothing else. A bootstrap works where its"
+        " ConfigMap is.",
+    ),
+    "--drop-in": Setting("flag", "Off, because with the classic rights every node can delete every volume."),
+    "--volume-config": Setting("name", "The default of the classic bootstrapper."),
+    "--serviceaccount": Setting("name", "The default of the classic bootstrapper."),
+    "--kubeconfig": Setting("path of a file", "What works with kubectl works here, and needs no second configuration."),
+    "--context": Setting("name", "One kubeconfig often knows several clusters."),
     "--demo": Setting("flag", "Something to look at for people who try localpv; off, so that nobody gets it unasked."),
 }
 """By option. An option that is missing here stops the generation, so none goes undocumented."""
