@@ -45,9 +45,9 @@ ROUND_SECONDS = 60.0
 GATHER_SECONDS = 0.003
 """How long changes are gathered before a survey: mounting and linking come in bursts."""
 
-REST_FACTOR = 3.0
+REST_FACTOR = 1.0
 """A survey is followed by the next one only after so many times as long as it took: on a machine that mounts all the
-time, surveys take at most a quarter of a core."""
+time, surveys take at most half a core."""
 
 SETTLE_SECONDS = 5.0
 """How long a new plain directory is only watched: who makes a directory often mounts a disk on it next, and what is
@@ -270,6 +270,8 @@ class Discovery:
 
     async def _bring_seen(self, place: Place, settings: ClassSettings, sighting: Sighting) -> Outcome:
         facts = await self._facts(place, sighting)
+        if self.sightings.get(place) is not sighting:
+            return LookAgain(after=0)  # the entry changed while its disk was looked at
         left = self._settle_seconds - self._roster.seconds_since(place, self._clock.monotonic())
         case = Case(
             settings=settings,
@@ -280,12 +282,19 @@ class Discovery:
             settling=left > 0,
         )
         verdict = rules.judge(case)
+        if verdict.eligible:
+            self._roster.offered.add(place)  # before anything is waited for: another entry may lead to the same disk
         record = await self._keeper.ensure(place, self._spec(place, settings, verdict.mode))
         if record is None:
             return Done()
-        if case.record is not None and rules.taken(record) and not case.published:
-            return LookAgain(after=0)  # it was given to a volume meanwhile, for which other rules hold
-        await self._keeper.write(place, record, standing.seen(record, verdict, sighting, facts))
+        if rules.taken(record) != case.published:
+            return LookAgain(after=0)  # it was given to a volume meanwhile, or taken back: other rules hold now
+        status = standing.seen(record, verdict, sighting, facts)
+        await self._keeper.write(place, record, status)
+        if not verdict.eligible:
+            self._roster.offered.discard(place)
+        if (record.status.eligible, record.status.identity) != (status.eligible, status.identity):
+            self._wake_duplicates()
         if verdict.reason == "Settling":
             return LookAgain(after=left)
         return self._ask_again(place) if verdict.reason in _PASSING else self._calm(place)
@@ -317,6 +326,7 @@ class Discovery:
         self._tries.pop(place, None)
         record = self._keeper.records.get(place)
         if record is None:
+            self._roster.offered.discard(place)
             return
         if settings is not None and self._surveyor.hangs(settings, place.entry):
             why = "The disk gives no answer; look at the kernel log for its errors."

@@ -111,6 +111,7 @@ class Keeper:
             raise
         if self._records.get(place) is record:
             del self._records[place]
+            self._on_change(place, record, None)
         log.info("record deleted class=%s entry=%r disk=%s", *place, record.metadata.name)
 
     async def _remember(self, place: Place, writing: Awaitable[LocalDisk]) -> LocalDisk:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from localpv.api.kinds.localdisk import DiskKind, LocalDisk
+from localpv.api.kinds.localdisk import DiskIdentity, DiskKind, LocalDisk
 from localpv.lifecycle.discover import identities, rules
 from localpv.lifecycle.discover.facts import Facts
 from localpv.lifecycle.discover.roster import Roster
 from localpv.lifecycle.discover.sighting import Place, Sighting
 from localpv.model.devices import BlockDevice
+from localpv.model.identity import Identity
 
 
 def stronger(place: Place, *, roster: Roster, records: Mapping[Place, LocalDisk]) -> str:
@@ -22,15 +23,14 @@ def stronger(place: Place, *, roster: Roster, records: Mapping[Place, LocalDisk]
     if own is None or not own.target:
         return ""
     for other in _others(place, own, facts, roster):
-        if _right(other, records) < _right(place, records):
+        if _right(other, roster, records) < _right(place, roster, records):
             return f"entry {other.entry} of class {other.storage_class}"
     for other, record in records.items():
-        if (other in roster.sightings and roster.sightings[other].target) or not rules.taken(record):
-            continue
-        # Its entry is gone or leads nowhere, but its volume still has the data on the disk.
-        if other != place and _is_disk_of(record, own, facts):
-            volume = record.spec.volume.name if record.spec.volume else record.spec.entry
-            return f"volume {volume}, whose entry {other.entry} is missing"
+        # Its entry is gone or leads elsewhere, but a volume still has its data on the disk, or is about to get it.
+        promised = rules.taken(record) or record.status.eligible
+        if other != place and promised and _is_disk_of(record, own, facts) and not _has_own(other, record, roster):
+            volume = f" (volume {record.spec.volume.name})" if record.spec.volume else ""
+            return f"entry {other.entry} of class {other.storage_class}{volume}"
     return ""
 
 
@@ -43,11 +43,12 @@ def _others(place: Place, own: Sighting, facts: Facts | None, roster: Roster) ->
             yield other
 
 
-def _right(place: Place, records: Mapping[Place, LocalDisk]) -> tuple[int, Place]:
+def _right(place: Place, roster: Roster, records: Mapping[Place, LocalDisk]) -> tuple[int, Place]:
     record = records.get(place)
-    if record is None:
-        return 2, place
-    return (0 if rules.taken(record) else 1 if record.status.eligible else 2), place
+    if record is not None and rules.taken(record):
+        return 0, place
+    offered = place in roster.offered or (record is not None and record.status.eligible)
+    return (1 if offered else 2), place
 
 
 def _same_disk(own: BlockDevice, other: BlockDevice) -> bool:
@@ -58,11 +59,31 @@ def _same_disk(own: BlockDevice, other: BlockDevice) -> bool:
 
 
 def _is_disk_of(record: LocalDisk, sighting: Sighting, facts: Facts | None) -> bool:
-    if record.spec.identity is None or facts is None or facts.identity is None:
+    """Whether what was seen is the disk that a record is about."""
+    recorded = record.spec.identity or record.status.identity
+    if recorded is None or facts is None or facts.identity is None or not _may_be(recorded, facts.identity):
         return False
     if record.status.kind == DiskKind.BLOCK_DEVICE:
         same_kind, contents = sighting.kind is DiskKind.BLOCK_DEVICE, False
     else:
         # Parts of one file system share its identity; only the whole of it is surely the same volume.
         same_kind, contents = sighting.mount is not None and sighting.mount.root == "/", True
-    return same_kind and identities.read(record.spec.identity).same_device(facts.identity, contents=contents)
+    return same_kind and identities.read(recorded).same_device(facts.identity, contents=contents)
+
+
+def _may_be(recorded: DiskIdentity, now: Identity) -> bool:
+    """A first, quick look: whether anything at all is the same."""
+    return (
+        recorded.major_minor == now.major_minor
+        or recorded.serial == now.serial != ""
+        or recorded.wwn == now.wwn != ""
+        or recorded.fs_uuid == now.fs_uuid != ""
+        or recorded.part_uuid == now.part_uuid != ""
+        or not set(recorded.by_id).isdisjoint(now.by_id)
+    )
+
+
+def _has_own(place: Place, record: LocalDisk, roster: Roster) -> bool:
+    """Whether a record has its disk in its own place; two disks can have the same serial number."""
+    sighting, facts = roster.sightings.get(place), roster.facts.get(place)
+    return sighting is not None and sighting.kind == record.status.kind and _is_disk_of(record, sighting, facts)

@@ -19,6 +19,8 @@ class Roster:
         self._targets: defaultdict[str, set[Place]] = defaultdict(set)
         self._stale: set[Place] = set()
         self._since: dict[Place, float] = {}
+        self.offered: set[Place] = set()
+        """Entries that were found fit to be offered, from that moment on: their records may say so only later."""
 
     @property
     def sightings(self) -> Mapping[Place, Sighting]:

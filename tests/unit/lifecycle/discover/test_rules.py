@@ -1,0 +1,330 @@
+"""Every rule: what it objects to, with which word, and that its sentence says what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from localpv.api.kinds import ObjectMeta
+from localpv.api.kinds.localdisk import (
+    Cleaning,
+    DiskIdentity,
+    LocalDisk,
+    LocalDiskSpec,
+    LocalDiskStatus,
+    OfferedVolume,
+)
+from localpv.lifecycle.config.settings import ClassSettings
+from localpv.lifecycle.discover import rules
+from localpv.lifecycle.discover.facts import Facts
+from localpv.lifecycle.discover.rules import Case
+from localpv.lifecycle.discover.sighting import Sighting
+from localpv.model.devices import BlockDevice, DeviceKind, DeviceNumber, Signature
+from localpv.model.entries import Entry, FileKind
+from localpv.model.identity import Identity
+from localpv.model.mounts import Mount
+
+GIB = 1024**3
+FOLDER = Path("/mnt/fast")
+SDB = DeviceNumber(8, 16)
+EXT4 = Signature(type="ext4", usage="filesystem", uuid="11111111-0000-4000-8000-000000000000")
+
+
+def a_device(**known: Any) -> BlockDevice:
+    base = {"path": Path("/dev/sdb"), "kernel_name": "sdb", "number": SDB, "size_bytes": 10 * GIB, "serial": "S1"}
+    return BlockDevice(**{**base, "opens_exclusively": True, **known})
+
+
+def a_mount(**known: Any) -> Mount:
+    base = {"mount_id": 70, "parent_id": 1, "device": SDB, "root": "/", "mount_point": FOLDER / "a", "options": ("rw",)}
+    return Mount(**{**base, **known})
+
+
+def settings(**known: Any) -> ClassSettings:
+    return ClassSettings(name="fast", host_dir=str(FOLDER), mount_dir=str(FOLDER), **known)
+
+
+def a_record(*, published: bool = False, identity: DiskIdentity | None = None, **status: Any) -> LocalDisk:
+    return LocalDisk(
+        metadata=ObjectMeta(name="node-1-a-0123abcd"),
+        spec=LocalDiskSpec(
+            node_name="node-1",
+            storage_class_name="fast",
+            entry="a",
+            path="/mnt/fast/a",
+            volume_mode="Filesystem",
+            volume=OfferedVolume(name="pv-a", uid="uid-a") if published else None,
+            identity=identity,
+        ),
+        status=LocalDiskStatus(**status),
+    )
+
+
+def device_case(device: BlockDevice | None = None, *, mode: str = "Block", fs_type: str = "", **more: Any) -> Case:
+    device = device or a_device()
+    entry = Entry(name="a", kind=FileKind.BLOCK_DEVICE, is_link=True, target=device.path, device=device.number)
+    return Case(
+        settings=settings(volume_mode=mode, fs_type=fs_type),
+        sighting=Sighting(entry=entry, folder=FOLDER, target=f"device {device.number}"),
+        facts=Facts(device=device, identity=device.identity, capacity_bytes=device.size_bytes),
+        **more,
+    )
+
+
+def mount_case(mount: Mount | None = None, *, identity: Identity | None = None, **more: Any) -> Case:
+    mount = mount or a_mount()
+    return Case(
+        settings=more.pop("settings", settings()),
+        sighting=Sighting(
+            entry=Entry(name="a", kind=FileKind.DIRECTORY),
+            folder=FOLDER,
+            mount=mount,
+            target=f"directory {mount.device} /",
+        ),
+        facts=Facts(
+            identity=identity or Identity(fs_uuid="u1", major_minor="8:16", mount_id=mount.mount_id),
+            capacity_bytes=more.pop("capacity", 10 * GIB),
+        ),
+        **more,
+    )
+
+
+def directory_case(**more: Any) -> Case:
+    around = more.pop("around", a_mount(device=DeviceNumber(8, 1), mount_point=Path("/")))
+    return Case(
+        settings=more.pop("settings", settings()),
+        sighting=Sighting(
+            entry=more.pop("entry", Entry(name="a", kind=FileKind.DIRECTORY)),
+            folder=FOLDER,
+            around=around,
+            target="directory 8:1 /mnt/fast/a",
+            root=more.pop("root", False),
+        ),
+        facts=Facts(
+            identity=Identity(fs_uuid="root", major_minor="8:1"), capacity_bytes=more.pop("capacity", 10 * GIB)
+        ),
+        **more,
+    )
+
+
+def other_case(kind: FileKind, **more: Any) -> Case:
+    entry = Entry(name="a", kind=kind, is_link=kind is FileKind.DANGLING_LINK, target=Path("/dev/gone"))
+    return Case(settings=settings(), sighting=Sighting(entry=entry, folder=FOLDER), facts=Facts(), **more)
+
+
+OFFERED = {
+    "a raw device": device_case(),
+    "a device to be formatted": device_case(mode="Filesystem"),
+    "a device with the file system that the class names": device_case(
+        a_device(signatures=(EXT4,)), mode="Filesystem", fs_type="ext4"
+    ),
+    "a partition with an ordinary label": device_case(a_device(part_label="data", kind=DeviceKind.PARTITION)),
+    "a mount point": mount_case(),
+    "a plain directory": directory_case(),
+    "a mount point that is required": mount_case(settings=settings(require_mount_point=True)),
+    "a mount point that is new": mount_case(settling=True),
+    "a directory whose record was always one": directory_case(record=a_record(kind="Directory")),
+    "a disk that was cleaned": device_case(
+        record=a_record(kind="BlockDevice", cleaning=Cleaning(volume_uid="uid-old", state="Verified"))
+    ),
+}
+
+
+@pytest.mark.seed("DSC-1")
+@pytest.mark.parametrize("case", OFFERED.values(), ids=OFFERED)
+def test_offered_is(case: Case) -> None:
+    verdict = rules.judge(case)
+
+    assert verdict.eligible, verdict
+    assert verdict.reason == "Available"
+
+
+REFUSED = {
+    "a disk that gives no answer": (
+        Case(
+            settings=settings(),
+            sighting=device_case().sighting,
+            facts=Facts(hung=True, trouble="/dev/sdb gave no answer in 10 s"),
+        ),
+        "Hung",
+    ),
+    "a disk that cannot be read": (
+        Case(settings=settings(), sighting=device_case().sighting, facts=Facts(trouble="/dev/sdb does not open")),
+        "Unreadable",
+    ),
+    "a file": (other_case(FileKind.OTHER), "NotADirectoryNorDevice"),
+    "a link to nowhere": (other_case(FileKind.DANGLING_LINK), "DanglingLink"),
+    "a directory that was a mount point": (directory_case(record=a_record(kind="MountPoint")), "WasMountPoint"),
+    "a disk whose cleaning failed": (
+        device_case(record=a_record(cleaning=Cleaning(volume_uid="uid-old", state="Failed"))),
+        "NotCleaned",
+    ),
+    "a disk whose cleaning was cut short": (
+        device_case(record=a_record(cleaning=Cleaning(volume_uid="uid-old", state="Running"))),
+        "NotCleaned",
+    ),
+    "a directory where devices are offered": (directory_case(settings=settings(volume_mode="Block")), "NotADevice"),
+    "a mount point where devices are offered": (mount_case(settings=settings(volume_mode="Block")), "NotADevice"),
+    "the root directory": (directory_case(root=True), "RootDirectory"),
+    "a link to a directory": (
+        directory_case(entry=Entry(name="a", kind=FileKind.DIRECTORY, is_link=True, target=Path("/srv/a"))),
+        "LinkToDirectory",
+    ),
+    "a plain directory where mount points are required": (
+        directory_case(settings=settings(require_mount_point=True)),
+        "NotMounted",
+    ),
+    "a device mounted somewhere": (device_case(a_device(mounted_at=("/data",), opens_exclusively=False)), "Mounted"),
+    "a member of LVM or RAID": (device_case(a_device(holders=("dm-0",), opens_exclusively=False)), "Held"),
+    "swap in use": (device_case(a_device(swap=True, opens_exclusively=False)), "Swap"),
+    "swap not in use": (device_case(a_device(signatures=(Signature(type="swap", usage="other"),))), "Swap"),
+    "a disk with partitions": (device_case(a_device(partitions=("sdb1",))), "Partitioned"),
+    "a disk with an empty partition table": (
+        device_case(a_device(signatures=(Signature(type="gpt", usage="partition-table"),))),
+        "Partitioned",
+    ),
+    "a BIOS boot partition": (device_case(a_device(part_label="BIOS boot partition")), "BootPartition"),
+    "an EFI partition": (device_case(a_device(part_label="EFI System")), "BootPartition"),
+    "a boot file system": (
+        device_case(a_device(signatures=(Signature(type="ext4", usage="filesystem", label="boot"),))),
+        "BootPartition",
+    ),
+    "a device that cannot be written": (device_case(a_device(read_only=True)), "ReadOnly"),
+    "a CD drive": (device_case(a_device(kind=DeviceKind.ROM)), "ReadOnly"),
+    "a file system mounted read-only": (mount_case(a_mount(options=("ro",))), "ReadOnly"),
+    "a directory in a read-only file system": (
+        directory_case(around=a_mount(mount_point=Path("/"), super_options=("ro",))),
+        "ReadOnly",
+    ),
+    "a file system where a raw device was announced": (device_case(a_device(signatures=(EXT4,))), "HasFileSystem"),
+    "a file system where none was announced": (
+        device_case(a_device(signatures=(EXT4,)), mode="Filesystem"),
+        "HasFileSystem",
+    ),
+    "another file system than announced": (
+        device_case(a_device(signatures=(EXT4,)), mode="Filesystem", fs_type="xfs"),
+        "HasFileSystem",
+    ),
+    "a member of LVM not yet in use": (
+        device_case(a_device(signatures=(Signature(type="LVM2_member", usage="raid"),)), mode="Filesystem"),
+        "HasSignature",
+    ),
+    "an encrypted disk": (
+        device_case(a_device(signatures=(Signature(type="crypto_LUKS", usage="crypto"),))),
+        "HasSignature",
+    ),
+    "a device that somebody has open for himself": (device_case(a_device(opens_exclusively=False)), "InUse"),
+    "an empty device": (device_case(a_device(size_bytes=0)), "TooSmall"),
+    "a file system without room": (mount_case(capacity=4096), "TooSmall"),
+    "a second way to the same disk": (device_case(rival="entry b of class fast"), "DuplicateDevice"),
+    "a directory made a moment ago": (directory_case(settling=True), "Settling"),
+}
+
+
+@pytest.mark.seed("DSC-8")
+@pytest.mark.parametrize(("case", "reason"), REFUSED.values(), ids=REFUSED)
+def test_never_offered_is(case: Case, reason: str) -> None:
+    verdict = rules.judge(case)
+
+    assert not verdict.eligible
+    assert verdict.reason == reason
+    assert verdict.message.endswith(".")
+
+
+@pytest.mark.parametrize(("case", "reason"), REFUSED.values(), ids=REFUSED)
+def test_the_word_of_a_rule_fits_the_field_that_programs_read(case: Case, reason: str) -> None:
+    assert rules.judge(case).reason.isalnum()
+    assert len(rules.judge(case).message) < 400
+
+
+def test_every_rule_has_a_case_above() -> None:
+    reasons = {reason for _, reason in REFUSED.values()} | {"IdentityChanged"}
+    assert len(reasons) == len(rules.STILL_THERE) + len(rules.MAY_BE_OFFERED)
+
+
+RECORDED = DiskIdentity(serial="S1", major_minor="8:16", size_bytes=10 * GIB)
+
+
+def test_a_published_disk_that_is_mounted_and_has_a_file_system_is_as_it_should_be() -> None:
+    device = a_device(mounted_at=("/var/lib/kubelet/x",), signatures=(EXT4,), opens_exclusively=None)
+
+    verdict = rules.judge(device_case(device, record=a_record(published=True, identity=RECORDED, kind="BlockDevice")))
+
+    assert verdict.eligible
+
+
+@pytest.mark.parametrize(
+    "device",
+    [
+        a_device(serial="S2"),
+        a_device(size_bytes=20 * GIB),
+        a_device(serial="", number=DeviceNumber(8, 32)),
+    ],
+    ids=["another serial number", "another size", "another number and nothing that lasts"],
+)
+def test_another_disk_behind_a_published_link_is_missing_not_offered(device: BlockDevice) -> None:
+    verdict = rules.judge(device_case(device, record=a_record(published=True, identity=RECORDED, kind="BlockDevice")))
+
+    assert (verdict.eligible, verdict.reason, verdict.missing) == (False, "IdentityChanged", True)
+
+
+def test_a_published_device_is_the_same_after_a_restart_gave_it_another_number() -> None:
+    device = a_device(number=DeviceNumber(8, 48))
+
+    assert rules.judge(
+        device_case(device, record=a_record(published=True, identity=RECORDED, kind="BlockDevice"))
+    ).eligible
+
+
+def test_a_directory_where_a_device_was_published_is_another_disk() -> None:
+    verdict = rules.judge(directory_case(record=a_record(published=True, identity=RECORDED, kind="BlockDevice")))
+
+    assert (verdict.reason, verdict.missing) == ("IdentityChanged", True)
+
+
+def test_a_mount_over_a_published_directory_is_another_disk() -> None:
+    recorded = DiskIdentity(fs_uuid="root", major_minor="8:1")
+
+    verdict = rules.judge(mount_case(record=a_record(published=True, identity=recorded, kind="Directory")))
+
+    assert (verdict.reason, verdict.missing) == ("IdentityChanged", True)
+
+
+def test_another_file_system_at_a_published_mount_point_is_another_disk() -> None:
+    recorded = DiskIdentity(fs_uuid="u0", major_minor="8:16", mount_id=12)
+
+    verdict = rules.judge(mount_case(record=a_record(published=True, identity=recorded, kind="MountPoint")))
+
+    assert (verdict.reason, verdict.missing) == ("IdentityChanged", True)
+
+
+def test_a_file_system_in_memory_may_have_another_number_after_a_restart() -> None:
+    recorded = DiskIdentity(major_minor="0:51", size_bytes=GIB, mount_id=12)
+    now = Identity(major_minor="0:77", size_bytes=2 * GIB, mount_id=70)
+
+    verdict = rules.judge(
+        mount_case(
+            a_mount(device=DeviceNumber(0, 77)),
+            identity=now,
+            record=a_record(published=True, identity=recorded, kind="MountPoint"),
+        )
+    )
+
+    assert verdict.eligible
+
+
+def test_the_frozen_identity_tells_that_it_was_a_mount_point_whatever_the_status_says() -> None:
+    recorded = DiskIdentity(fs_uuid="u1", major_minor="8:16", mount_id=12)
+
+    verdict = rules.judge(directory_case(record=a_record(published=True, identity=recorded, kind="Directory")))
+
+    assert (verdict.reason, verdict.missing) == ("WasMountPoint", True)
+
+
+@pytest.mark.seed("DSC-9")
+def test_where_the_class_leaves_it_open_each_kind_has_its_own_mode() -> None:
+    assert rules.judge(device_case(mode="")).mode == "Block"
+    assert rules.judge(mount_case(settings=settings(volume_mode=""))).mode == "Filesystem"
+    assert rules.judge(device_case(mode="Filesystem")).mode == "Filesystem"
