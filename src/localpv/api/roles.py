@@ -73,13 +73,13 @@ def manager_in_own_namespace() -> list[Object]:
 
 
 def provisioner(*, removes_taint: bool = False) -> list[Object]:
-    """What the classic provisioner needs: any node can create and delete any volume."""
+    """What the classic provisioner has, and to watch its Node: any node can create and delete any volume."""
     return [
         rule((*READ, "create", "delete"), "", "persistentvolumes"),
         rule(READ, _STORAGE, "storageclasses"),
         rule(("watch",), "", "events"),
         rule(("create", "patch", "update"), _EVENTS, "events"),
-        rule(("get", "patch", "update") if removes_taint else ("get",), "", "nodes"),
+        rule((*READ, "patch", "update") if removes_taint else READ, "", "nodes"),
     ]
 
 

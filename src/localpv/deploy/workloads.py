@@ -6,9 +6,11 @@ from localpv.api import roles
 from localpv.api.objects import Object
 from localpv.deploy import access, pods
 from localpv.deploy.plan import CONFIG_MAP, Plan, Pods
+from localpv.lifecycle.config import environment
 
 STATE_FOLDER = "/var/lib/localpv"
-"""Where a drop-in keeps its records on the host, as long as it may not keep them as LocalDisks."""
+"""Locks of devices that are being cleaned, on the host so that two agents never clean one; and the records of a drop-in
+that may not keep them as LocalDisks."""
 
 
 def agent(plan: Plan) -> Object:
@@ -30,10 +32,8 @@ def daemon_set(plan: Plan, *, program: str, name: str, account: str, config_map:
     if plan.privileged:
         mounts.devices()
     mounts.classes(plan.config.classes.values())
-    jobs = False
-    if program == "provisioner":
-        mounts.host("state", STATE_FOLDER, kind="DirectoryOrCreate")
-        jobs = plan.config.use_job_for_cleaning
+    mounts.host("state", STATE_FOLDER, kind="DirectoryOrCreate")
+    jobs = program == "provisioner" and plan.config.use_job_for_cleaning
     container = {
         **_container(plan, program, plan.agent),
         "env": pods.variables(node=True, job_image=plan.image if jobs else ""),
@@ -64,11 +64,12 @@ def daemon_set(plan: Plan, *, program: str, name: str, account: str, config_map:
 def manager(plan: Plan) -> Object:
     """The only writer of PersistentVolumes: not root, and nothing of the host inside."""
     mounts = pods.Mounts()
-    mounts.config(CONFIG_MAP)
     mounts.scratch()
     job_image = plan.image if plan.config.use_job_for_cleaning else ""
     container = {
         **_container(plan, "manager", plan.manager),
+        # Read from the API, the configuration is in force at once; a mounted one may take a minute.
+        "args": ["manager", f"--namespace=$({environment.NAMESPACE})", f"--config-map={CONFIG_MAP}"],
         "env": pods.variables(job_image=job_image),
         "securityContext": pods.off_the_host(),
         "volumeMounts": mounts.mounts,

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import click
 import pytest
 import yaml
 from click.testing import CliRunner
@@ -9,6 +10,8 @@ from click.testing import CliRunner
 from localpv.api import roles
 from localpv.api.kinds.localdisk import LOCAL_DISKS, LocalDiskSpec
 from localpv.apiserver.auth import identity
+from localpv.cli import daemons
+from localpv.cli.main import cli
 from localpv.cli.manifests import manifests
 from localpv.deploy import everything, printing, reading
 from localpv.deploy.plan import Plan
@@ -133,6 +136,7 @@ def test_the_manager_is_not_root_and_has_nothing_of_the_host() -> None:
     spec = found["template"]["spec"]
     assert "hostPID" not in spec
     assert not [volume for volume in spec["volumes"] if "hostPath" in volume]
+    assert spec["containers"][0]["args"] == ["manager", "--namespace=$(MY_NAMESPACE)", "--config-map=localpv-config"]
     context = spec["containers"][0]["securityContext"]
     assert context["runAsNonRoot"] and context["readOnlyRootFilesystem"] and not context["allowPrivilegeEscalation"]
 
@@ -169,6 +173,27 @@ image: localhost/mine:1
     assert (manager["replicas"], manager["template"]["spec"]["priorityClassName"]) == (3, "mine")
 
 
+@pytest.mark.parametrize(
+    ("kind", "name", "drop_in"),
+    [
+        ("DaemonSet", "localpv-agent", False),
+        ("Deployment", "localpv-manager", False),
+        ("DaemonSet", "localpv-provisioner", True),
+    ],
+)
+def test_the_programs_take_the_arguments_they_are_given(kind: str, name: str, drop_in: bool) -> None:
+    program, *arguments = pod(plan(drop_in=drop_in), kind, name)["containers"][0]["args"]
+    command = cli.get_command(click.Context(cli), program)
+    assert command is not None
+    assert command.make_context(program, list(arguments)).info_name == program
+
+
+def test_folders_that_the_programs_expect_are_mounted() -> None:
+    places = [mount["mountPath"] for mount in pod(plan())["containers"][0]["volumeMounts"]]
+    assert str(daemons.CONFIG_FOLDER) in places
+    assert str(daemons.STATE_FOLDER.parent) in places
+
+
 # -- the drop-in -------------------------------------------------------------------------------------------------------
 
 
@@ -178,7 +203,7 @@ def test_the_drop_in_is_one_daemon_set_with_the_classic_rights() -> None:
     assert [name for kind, name in found if kind in ("DaemonSet", "Deployment")] == ["localpv-provisioner"]
     role = found["ClusterRole", "localpv-provisioner"]
     assert verbs(role, "persistentvolumes") == {"get", "list", "watch", "create", "delete"}
-    assert verbs(role, "nodes") == {"get"}
+    assert verbs(role, "nodes") == {"get", "list", "watch"}
     assert verbs(found["Role", "localpv-provisioner"], "configmaps") == {"get"}
     assert resources(role) == {"persistentvolumes", "storageclasses", "events", "nodes"}
     spec = pod(plan(drop_in=True), name="localpv-provisioner")
@@ -189,7 +214,7 @@ def test_the_drop_in_is_one_daemon_set_with_the_classic_rights() -> None:
 
 def test_a_drop_in_changes_nodes_only_when_it_is_to_remove_their_taint() -> None:
     role = by_name(plan("removeNodeNotReadyTaint: true", drop_in=True))["ClusterRole", "localpv-provisioner"]
-    assert verbs(role, "nodes") == {"get", "patch", "update"}
+    assert verbs(role, "nodes") == {"get", "list", "watch", "patch", "update"}
 
 
 # -- classes, printing, the command ------------------------------------------------------------------------------------
