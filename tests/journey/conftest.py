@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 from tests import engine_process
-from tests.engine_process import Engine
 
 from localpv import errors
 from localpv.api import crds
@@ -15,6 +16,8 @@ from localpv.api.resources import Resource
 from localpv.client import client as clients
 from localpv.client import config
 from localpv.client.client import Client
+
+CLOSING_SECONDS = 0.1
 
 DEFINITIONS = Resource(
     group="apiextensions.k8s.io",
@@ -28,16 +31,22 @@ DEFINITIONS = Resource(
 
 
 @pytest.fixture(scope="session")
-def engine() -> Iterator[Engine]:
-    with engine_process.running() as running:
-        yield running
+def kubeconfig(pytestconfig: pytest.Config) -> Iterator[Path]:
+    """Of the server that the manager is tested with: the one named on the command line, or our engine."""
+    if (given := pytestconfig.getoption("--kubeconfig")) is not None:
+        yield Path(given)
+        return
+    with engine_process.running() as engine:
+        yield engine.kubeconfig
 
 
 @pytest.fixture
-async def client(engine: Engine) -> AsyncIterator[Client]:
+async def client(kubeconfig: Path) -> AsyncIterator[Client]:
     """An administrator's client; LocalDisks are installed."""
-    async with clients.connect(config.load(engine.kubeconfig), component="journey") as connected:
+    async with clients.connect(config.load(kubeconfig), component="journey") as connected:
         definitions = connected.untyped(DEFINITIONS)
         with contextlib.suppress(errors.AlreadyExists):
             await definitions.create(crds.load("localdisks"))
         yield connected
+    # Encrypted connections take a moment to close, for which nobody waits.
+    await asyncio.sleep(CLOSING_SECONDS)

@@ -52,6 +52,9 @@ class ApiEvents:
         self._component = component
         self._clock = clock
         self._waiting: dict[str, _Told] = {}
+        self._counts: dict[str, int] = {}
+        """How often each of the last ones was told."""
+
         self._something = asyncio.Event()
 
     def tell(self, about: Kind, reason: str, message: str, *, warning: bool = False) -> None:
@@ -78,16 +81,39 @@ class ApiEvents:
                     log.warning("event not written object=%s reason=%s error=%s", told.about.name, told.reason, error)
 
     async def _write(self, name: str, told: _Told) -> None:
+        # Without reading first: nobody needs the right to read events in order to tell.
         now = kinds.write_time(self._clock.now())[:19] + "Z"
+        if name not in self._counts:
+            try:
+                await self._create(name, told, now)
+                self._remember(name, told.times)
+                return
+            except errors.AlreadyExists:
+                pass  # told before we were started
         namespace = told.about.namespace or NAMESPACE
-        known = await self._objects.find(name, namespace)
-        if known is not None:
-            patch = {"count": known.count + told.times, "lastTimestamp": now, "message": told.message}
-            await self._objects.patch(name, patch | {"type": told.type}, namespace)
-            return
+        patch = {"lastTimestamp": now, "message": told.message, "type": told.type}
+        known = self._counts.get(name)
+        try:
+            if known is None:
+                known = (await self._objects.patch(name, patch, namespace)).count
+            await self._objects.patch(name, patch | {"count": known + told.times}, namespace)
+            self._remember(name, known + told.times)
+        except errors.NotFound:
+            # Servers forget events after a while.
+            self._counts.pop(name, None)
+            await self._create(name, told, now)
+            self._remember(name, told.times)
+
+    def _remember(self, name: str, count: int) -> None:
+        self._counts.pop(name, None)
+        self._counts[name] = count
+        if len(self._counts) > MOST_WAITING:
+            self._counts.pop(next(iter(self._counts)))
+
+    async def _create(self, name: str, told: _Told, now: str) -> None:
         await self._objects.create(
             Event(
-                metadata=ObjectMeta(name=name, namespace=namespace),
+                metadata=ObjectMeta(name=name, namespace=told.about.namespace or NAMESPACE),
                 involved_object=told.about,
                 reason=told.reason,
                 message=told.message,

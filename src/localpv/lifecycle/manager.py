@@ -16,11 +16,11 @@ from localpv import errors
 from localpv.api.kinds import Node, PersistentVolume, StorageClass
 from localpv.client.cache import Cache
 from localpv.client.client import Client
-from localpv.client.objects import EVERYTHING, Selection
 from localpv.client.pacing import Backoff, Clock
 from localpv.client.watching import Changed, Deleted, Synced
 from localpv.lifecycle.config.settings import Configuration
 from localpv.lifecycle.events import ApiEvents
+from localpv.lifecycle.nodes import Nodes, OneNode
 from localpv.lifecycle.publish import adoption, naming, ownership, taint
 from localpv.lifecycle.publish.publishing import Publisher
 from localpv.lifecycle.records import Records
@@ -60,8 +60,8 @@ class Manager:
         self._client = client
         self._disks = View()
         self._volumes = ApiVolumes(client, clock=clock, node_label=naming.node_label(node) if node else "")
-        own = Selection(fields=f"metadata.name={node}") if node else EVERYTHING
-        self._nodes = Cache(client.objects(Node), clock=clock, selection=own)
+        nodes = client.objects(Node)
+        self._nodes: Nodes = OneNode(nodes, node, clock=clock) if node else Cache(nodes, clock=clock)
         self._classes = Cache(client.objects(StorageClass), clock=clock)
         self._events = ApiEvents(client, component=component, clock=clock)
         reports = Reports(records=records, events=self._events, clock=clock)
@@ -120,7 +120,7 @@ class Manager:
 
     async def run(self) -> None:
         """Serve until cancelled."""
-        self._volumes.cache.on_change(self._volume_changed)
+        self._volumes.on_change(self._volume_changed)
         self._nodes.on_change(self._node_changed)
         self._classes.on_change(self._class_changed)
         group = Group(clock=self._clock)
@@ -130,6 +130,7 @@ class Manager:
         # Volumes are watched by their label, so those of the classic provisioner get theirs first.
         group.add("adoption", self._adopt, ready=self._scanned.wait)
         group.add("volumes", self._volumes.cache.run, ready=self._volumes.cache.wait_synced)
+        group.add("strays", self._volumes.follow_strays)
         group.add("disks", self._follow, ready=self._synced.wait)
         group.add("manager", self._controller("manager", self._reconcile, self._queue, workers=self._workers).run)
         group.add("taints", self._controller("taints", self._untaint, self._tainted).run)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
@@ -11,7 +12,7 @@ from localpv import errors
 from localpv.api.kinds import PersistentVolume
 from localpv.api.kinds.localdisk import LocalDisk, Phase
 from localpv.api.objects import Object
-from localpv.client.cache import Cache
+from localpv.client.cache import Cache, Handler
 from localpv.client.client import Client
 from localpv.client.objects import Selection
 from localpv.client.pacing import Clock
@@ -22,6 +23,10 @@ DISK = "localpv.dev/disk"
 RECYCLE = "Recycle"
 
 BY_PATH = "path"
+LOOK_EVERY_SECONDS = 10.0
+"""As often as the classic provisioner looks."""
+
+log = logging.getLogger(__name__)
 
 
 def is_unclaimed(volume: PersistentVolume) -> bool:
@@ -58,7 +63,8 @@ class Volumes(Protocol):
         """Take the claim off the volume if it still is as it was read; Conflict when not."""
 
     async def label(self, volume: PersistentVolume, label: str, value: str) -> PersistentVolume:
-        """Set a label if the volume still is as it was read; Conflict when not."""
+        """Set a label if the volume still is as it was read; Conflict when not. Where that is not allowed, the volume
+        is looked after without it."""
 
     async def explain(self, volume: PersistentVolume, reason: str, message: str) -> None:
         """Say in the volume's status what is wrong with its disk; nothing with two empty texts."""
@@ -73,11 +79,42 @@ class ApiVolumes:
         labels = f"{NODE_LABEL}={node_label}" if node_label else NODE_LABEL
         self.cache = Cache(self._objects, clock=clock, selection=Selection(labels=labels), indexes={BY_PATH: _path_of})
 
+        self._clock = clock
+        self._strays: dict[str, PersistentVolume] = {}
+        """Volumes of ours that we may not label, and so do not see among the watched ones."""
+
+        self._handlers: list[Handler[PersistentVolume]] = []
+
+    def on_change(self, handler: Handler[PersistentVolume]) -> None:
+        """Call the handler for every change of a volume."""
+        self._handlers.append(handler)
+        self.cache.on_change(handler)
+
     def seen(self, name: str) -> PersistentVolume | None:
-        return self.cache.get(name)
+        return self.cache.get(name) or self._strays.get(name)
 
     def at(self, path: str) -> Sequence[PersistentVolume]:
-        return self.cache.find(BY_PATH, path)
+        strays = [volume for volume in self._strays.values() if path in _path_of(volume)]
+        return [*self.cache.find(BY_PATH, path), *strays]
+
+    async def follow_strays(self) -> None:
+        """Look after volumes without a label until cancelled; each goes its way once it was cleaned and made anew."""
+        while True:
+            await self._clock.sleep(LOOK_EVERY_SECONDS)
+            for name, old in [*self._strays.items()]:
+                try:
+                    new = await self._objects.find(name)
+                except errors.LocalpvError as error:
+                    log.warning("volume cannot be read volume=%s reason=%s", name, error)
+                    break
+                if new is None or new.metadata.labels.get(NODE_LABEL):
+                    del self._strays[name]
+                elif new.metadata.resource_version == old.metadata.resource_version:
+                    continue
+                else:
+                    self._strays[name] = new
+                for handler in self._handlers:
+                    handler(old, new)
 
     async def find(self, name: str) -> PersistentVolume | None:
         return await self._objects.find(name)
@@ -97,10 +134,18 @@ class ApiVolumes:
         await self._patch(volume, {"spec": {"claimRef": None}})
 
     async def label(self, volume: PersistentVolume, label: str, value: str) -> PersistentVolume:
-        return await self._patch(volume, {"metadata": {"labels": {label: value}}})
+        try:
+            return await self._patch(volume, {"metadata": {"labels": {label: value}}})
+        except errors.Forbidden:
+            # With the permissions of the classic provisioner volumes can be made and deleted, but not changed.
+            self._strays[volume.key] = volume
+            return volume
 
     async def explain(self, volume: PersistentVolume, reason: str, message: str) -> None:
-        await self._patch(volume, {"status": {"reason": reason or None, "message": message or None}}, "status")
+        try:
+            await self._patch(volume, {"status": {"reason": reason or None, "message": message or None}}, "status")
+        except errors.Forbidden as error:
+            log.debug("volume not explained volume=%s reason=%s", volume.key, error)
 
     async def _patch(self, volume: PersistentVolume, patch: Object, subresource: str = "") -> PersistentVolume:
         meta = volume.metadata

@@ -19,11 +19,11 @@ import msgspec
 from localpv import errors
 from localpv.api.kinds import Node, PersistentVolume, PersistentVolumeClaim
 from localpv.api.node_selector import NodeSelector
-from localpv.client.cache import Cache
 from localpv.client.client import Client
 from localpv.client.pacing import Clock
 from localpv.lifecycle.config.settings import NodeLossPolicy
 from localpv.lifecycle.events import Events
+from localpv.lifecycle.nodes import Nodes
 from localpv.lifecycle.surroundings import Surroundings
 from localpv.lifecycle.volumes import NODE_LABEL, Volumes, is_unclaimed
 from localpv.runtime.controller import Done, LookAgain, Outcome
@@ -41,7 +41,7 @@ class NodeLoss:
         client: Client,
         *,
         volumes: Volumes,
-        nodes: Cache[Node],
+        nodes: Nodes,
         is_ours: Callable[[PersistentVolume], bool],
         surroundings: Surroundings,
         events: Events,
