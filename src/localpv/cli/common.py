@@ -9,7 +9,6 @@ import logging
 import os
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
-from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -102,17 +101,9 @@ def asking(verb: str, resource: Resource) -> Iterator[None]:
         if resource is not LOCAL_DISKS or error.details.get("name"):
             raise
         raise errors.ConfigurationError(
-            "this cluster has no LocalDisk kind: localpv is not installed in it", hint=_how_to_install()
+            "this cluster has no LocalDisk kind: localpv is not installed in it",
+            hint="install it: `localpv manifests --class NAME=DIR | kubectl apply -f -`",
         ) from error
-
-
-def _how_to_install() -> str:
-    from localpv.cli.main import cli
-
-    if "manifests" in cli.commands:
-        return "install it: `localpv manifests | kubectl apply -f -`"
-    definition = resources.files("localpv.api.crds").joinpath("localdisks.yaml")
-    return f"install it: `kubectl apply -f {definition}`"
 
 
 def on_terminal() -> bool:

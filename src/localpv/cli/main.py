@@ -28,6 +28,7 @@ COMMANDS = {
     "explain": "explain",
     "manager": "daemons",
     "manifests": "manifests",
+    "migrate": "migrate",
     "provisioner": "daemons",
     "volumes": "volumes",
     "wipe": "wipe",

@@ -54,6 +54,11 @@ class Layout(Generic[T]):
             for place, column in enumerate(self._columns)
         ]
 
+    @property
+    def width(self) -> int:
+        """Columns of the screen that a full line takes."""
+        return sum(self._widths) + len(GAP) * (len(self._widths) - 1)
+
     def head(self) -> str:
         return self._line([column.head for column in self._columns], colour=False)
 

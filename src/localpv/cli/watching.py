@@ -31,6 +31,9 @@ REFRESH = 0.5
 FASTEST = 0.1
 """Seconds between two pictures: a hundred disks that report at once make one."""
 
+GIVING_WAY = ("LOCALDISK", "SERIAL", "PATH", "MODEL", "MEDIUM", "TYPE", "CLASS", "SIZE", "VOLUME")
+"""Columns that a narrow screen goes without, first to last."""
+
 STEP_PERCENT = 10
 """Progress is a line of its own each time it has come this far: a log is read later, not watched."""
 
@@ -91,7 +94,7 @@ def picture(cache: Cache[LocalDisk], bars: Bars, console: Console, *, wide: bool
     if len(bars):
         parts += [Text(""), bars.progress, Text("")]
     room = max(2, console.height - len(bars) - len(parts) - 3)
-    layout = tables.Layout(disks.COLUMNS, found, wide=wide)
+    layout = fitting(found, console.width, wide=wide)
     parts.append(Text(layout.head(), style="dim", no_wrap=True, overflow="ellipsis"))
     for disk in found[:room]:
         line = Text.from_ansi(layout.row(disk, colour=True))
@@ -100,6 +103,18 @@ def picture(cache: Cache[LocalDisk], bars: Bars, console: Console, *, wide: bool
     if len(found) > room:
         parts.append(Text(f"and {len(found) - room} more; --node or --class shows fewer", style="dim"))
     return Group(*parts)
+
+
+def fitting(found: Sequence[LocalDisk], width: int, *, wide: bool) -> tables.Layout[LocalDisk]:
+    """The columns that a screen has room for: what a disk is gives way to what happens to it."""
+    columns = list(disks.COLUMNS)
+    layout = tables.Layout(columns, found, wide=wide)
+    for head in GIVING_WAY:
+        if layout.width <= width:
+            break
+        columns = [column for column in columns if column.head != head]
+        layout = tables.Layout(columns, found, wide=wide)
+    return layout
 
 
 def headline(found: Sequence[LocalDisk]) -> str:
