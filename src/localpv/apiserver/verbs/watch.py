@@ -126,7 +126,7 @@ class Watch:
                 seen = self._store.revision
                 yield self._bookmark(seen, None)
                 continue
-            await self._wait(min(deadline, next_bookmark) - now)
+            await self._wait((min(deadline, next_bookmark) if self._bookmarks else deadline) - now)
 
     async def _wait(self, seconds: float) -> None:
         changed = self._table.changed()
