@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from localpv import errors
@@ -32,6 +32,7 @@ from localpv.lifecycle.discover.sighting import Place, Sighting
 from localpv.lifecycle.discover.survey import Survey, Surveyor
 from localpv.lifecycle.discover.triggers import Triggers
 from localpv.lifecycle.records import Records
+from localpv.model.devices import DeviceNumber
 from localpv.model.entries import FileKind, Uevent
 from localpv.runtime.clock import Clock
 from localpv.runtime.controller import Controller, Done, LookAgain, Outcome
@@ -104,6 +105,9 @@ class Discovery:
         self._told = float("-inf")
         """When the kernel last told something about a device."""
 
+        self._recent: dict[DeviceNumber, float] = {}
+        """The same for each device, for a while."""
+
         self._surveys: WorkQueue[str] = WorkQueue(clock=clock)
         self._looks: WorkQueue[Place] = WorkQueue(clock=clock)
         if configuration is not None:
@@ -169,6 +173,8 @@ class Discovery:
 
     def _device_changed(self, event: Uevent) -> None:
         self._told = self._clock.monotonic()
+        if event.device is not None:
+            self._recent[event.device] = self._told
         linked = False
         for place, sighting in self.sightings.items():
             linked = linked or sighting.entry.is_link
@@ -180,10 +186,10 @@ class Discovery:
 
     def _concerns(self, event: Uevent, place: Place, sighting: Sighting) -> bool:
         """Whether an event is about an entry's device, the disk that it is a part of, or a part of it."""
+        if event.device is not None and event.device == _device(sighting):
+            return True
         if sighting.entry.device is None:
             return False
-        if event.device == sighting.entry.device:
-            return True
         device, name = self._roster.facts.get(place, NOTHING).device, os.path.basename(event.device_name)
         return device is not None and bool(name) and (name == device.parent or name.startswith(device.kernel_name))
 
@@ -232,12 +238,29 @@ class Discovery:
         changed = {place for place, seen in survey.found.items() if self._roster.see(place, seen, since=since)}
         for place in lost:
             self._roster.lose(place)
+        if changed or lost:
+            self._eyes.forget()
         self._take_over_ignored(name, survey)
-        for place in sorted({*changed, *lost, *(survey.found if first else ())}):
+        for place in sorted({*changed, *lost, *self._remade(name), *(survey.found if first else ())}):
             self._looks.add(place)
         if (changed or lost) and not first:
             self._wake_duplicates()
         self._tell_looked()
+
+    def _remade(self, name: str) -> Iterator[Place]:
+        """Mount points that look as before and may show another disk all the same.
+
+        The kernel gives numbers of mounts and of devices to the next ones, so an unmount and a mount between two
+        surveys cannot be seen in the table. It takes another device under the same number, though, which is told.
+        """
+        old = self._clock.monotonic() - UDEV_PATIENCE_SECONDS
+        self._recent = {device: told for device, told in self._recent.items() if told > old}
+        if self._recent:
+            for place in self._roster.of_class(name):
+                sighting = self.sightings[place]
+                if sighting.mount is not None and sighting.mount.device in self._recent:
+                    self._roster.doubt(place)
+                    yield place
 
     def _take_over_ignored(self, name: str, survey: Survey) -> None:
         for place in [place for place in self._ignored if place.storage_class == name]:
@@ -352,6 +375,11 @@ class Discovery:
             volume_mode=str(mode),
             fs_type=settings.fs_type,
         )
+
+
+def _device(sighting: Sighting) -> DeviceNumber | None:
+    """Numbers of the device of an entry, or of the one that is mounted there."""
+    return sighting.mount.device if sighting.mount is not None else sighting.entry.device
 
 
 def _never_tried(facts: Facts) -> bool:

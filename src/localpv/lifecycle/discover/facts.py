@@ -40,11 +40,11 @@ class Eyes:
     def __init__(self, *, devices: Devices, folders: Folders) -> None:
         self._devices = devices
         self._folders = folders
-        self._behind: dict[Mount, asyncio.Future[tuple[Identity, Medium]]] = {}
+        self._around: dict[Mount, asyncio.Future[tuple[Identity, Medium]]] = {}
 
     def forget(self) -> None:
-        """Look again at shared file systems, too."""
-        self._behind.clear()
+        """Look again at what directories lie in: something was mounted or unmounted."""
+        self._around.clear()
 
     async def look(self, sighting: Sighting, *, exclusive: bool) -> Facts:
         """`exclusive` also tries whether nobody else has the device for himself; not for one that may be in use."""
@@ -57,8 +57,11 @@ class Eyes:
             if (mount := sighting.mount or sighting.around) is None:
                 return NOTHING
             room = await self._folders.capacity(sighting.path)
-            identity, medium = await self._file_system(mount)
-            if sighting.mount is None:
+            if sighting.mount is not None:
+                # Never from memory: the kernel gives the numbers of a mount that is gone to the next one.
+                identity, medium = await self._look_behind(mount)
+            else:
+                identity, medium = await self._shared(mount)
                 identity = replace(identity, mount_id=0)
             return Facts(identity=identity, medium=medium, capacity_bytes=room.total_bytes)
         except errors.HostTimeout as error:
@@ -68,10 +71,10 @@ class Eyes:
         except OSError as error:
             return Facts(trouble=f"{sighting.path}: {error.strerror or error}")
 
-    async def _file_system(self, mount: Mount) -> tuple[Identity, Medium]:
-        known = self._behind.get(mount)
+    async def _shared(self, mount: Mount) -> tuple[Identity, Medium]:
+        known = self._around.get(mount)
         if known is None or (known.done() and (known.cancelled() or known.exception())):
-            known = self._behind[mount] = asyncio.ensure_future(self._look_behind(mount))
+            known = self._around[mount] = asyncio.ensure_future(self._look_behind(mount))
         return await asyncio.shield(known)
 
     async def _look_behind(self, mount: Mount) -> tuple[Identity, Medium]:

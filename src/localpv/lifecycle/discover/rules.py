@@ -215,6 +215,12 @@ def not_cleaned(case: Case) -> Finding | None:
     )
 
 
+def duplicate(case: Case) -> Finding | None:
+    if not case.rival:
+        return None
+    return Finding("DuplicateDevice", f"It is the same disk as {case.rival}, which comes first; remove one of the two.")
+
+
 def directory_for_block(case: Case) -> Finding | None:
     if case.mode is not VolumeMode.BLOCK or case.sighting.kind is DiskKind.BLOCK_DEVICE:
         return None
@@ -341,12 +347,6 @@ def too_small(case: Case) -> Finding | None:
     return Finding("TooSmall", f"It has {case.facts.capacity_bytes} bytes; volumes begin at {LEAST_BYTES}.")
 
 
-def duplicate(case: Case) -> Finding | None:
-    if not case.rival:
-        return None
-    return Finding("DuplicateDevice", f"It is the same disk as {case.rival}, which has it already; remove one of them.")
-
-
 def settling(case: Case) -> Finding | None:
     if not case.settling or case.sighting.kind is not DiskKind.DIRECTORY:
         return None
@@ -357,6 +357,7 @@ def settling(case: Case) -> Finding | None:
 
 MAY_BE_OFFERED: tuple[Callable[[Case], Finding | None], ...] = (
     not_cleaned,
+    duplicate,  # before those that say how to free a disk: it may be somebody's
     directory_for_block,
     root_directory,
     link_to_directory,
@@ -371,6 +372,5 @@ MAY_BE_OFFERED: tuple[Callable[[Case], Finding | None], ...] = (
     has_signature,
     in_use,
     too_small,
-    duplicate,
     settling,
 )
