@@ -16,6 +16,9 @@ from tests.kubernetes.control_plane import ControlPlane
 from tests.kubernetes.programs import Programs
 
 COMMAND_SECONDS = 120.0
+AMPLE_MEMORY = 6 << 30
+"""From here on images are kept in memory: less than half a gigabyte a node with ours."""
+
 PROJECT = Path(__file__).parents[2]
 
 CONTAINERD = """\
@@ -113,6 +116,7 @@ def start(
         "folder": str(folder),
         "logs": str(programs.logs),
         "pid_file": str(folder / "pid"),
+        "images_in_memory": _available_memory() >= AMPLE_MEMORY,
         "network": network.inner_commands(net, index, nodes),
         "containerd": ["containerd", "--config", str(folder / "containerd.toml")],
         "kubelet": [
@@ -184,6 +188,11 @@ def start_kubelet(node: Node, plane: ControlPlane) -> None:
 def group_of(folder: Path) -> str:
     """The cgroup of a whole cluster."""
     return f"localpv-{folder.name}"
+
+
+def _available_memory() -> int:
+    lines = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+    return int(lines["MemAvailable"].split()[0]) << 10
 
 
 def _make_cgroup(name: str) -> None:

@@ -38,6 +38,11 @@ def main(path: str) -> int:
     for command in settings["network"]:
         _run(*command)
     _mount(Path(settings["folder"]))
+    images = Path(settings["folder"]) / "containerd"
+    images.mkdir()
+    if settings["images_in_memory"]:
+        # Ends with the node; thousands of files on a disk would be slow to write and slower to remove.
+        _run("mount", "-t", "tmpfs", "-o", "mode=711", "tmpfs", str(images))
     # Where tools look for it; the socket itself lies where the machine outside can reach it too.
     Path("/run/containerd").mkdir()
     Path("/run/containerd/containerd.sock").symlink_to(Path(settings["folder"]) / "containerd.sock")
