@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests import engine_process
+from tests.journey.place import Place
 
 from localpv import errors
 from localpv.api import crds
@@ -50,3 +51,10 @@ async def client(kubeconfig: Path) -> AsyncIterator[Client]:
         yield connected
     # Encrypted connections take a moment to close, for which nobody waits.
     await asyncio.sleep(CLOSING_SECONDS)
+
+
+@pytest.fixture
+async def place(client: Client) -> AsyncIterator[Place]:
+    made = Place(client)
+    yield made
+    await made.clear()

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
-from localpv.api.kinds import Event, Node, ObjectMeta, PersistentVolume, StorageClass
+from localpv import errors
+from localpv.api.kinds import Event, Node, NodeSpec, ObjectMeta, PersistentVolume, StorageClass
 from localpv.api.kinds.localdisk import (
     Cleaning,
     CleaningState,
@@ -27,6 +29,7 @@ from localpv.client.pacing import SystemClock
 from localpv.lifecycle.config.settings import ClassSettings, Configuration
 from localpv.lifecycle.manager import Manager
 from localpv.lifecycle.publish import naming
+from localpv.lifecycle.records import Records
 from localpv.lifecycle.records.api import ApiRecords
 
 GIB = 1 << 30
@@ -41,8 +44,6 @@ class Place:
 
     client: Client
     suffix: str = field(default_factory=lambda: uuid.uuid4().hex[:8])
-    classes: dict[str, ClassSettings] = field(default_factory=dict)
-    manager: Manager | None = None
 
     @property
     def node(self) -> str:
@@ -56,11 +57,12 @@ class Place:
         settings = ClassSettings(name=self.storage_class, host_dir=HOST_DIR, mount_dir=HOST_DIR)
         return Configuration(classes={self.storage_class: dataclasses.replace(settings, **more)})
 
-    async def set_up(self, **more: Any) -> None:
+    async def set_up(self, *, spec: NodeSpec | None = None) -> None:
+        labels = {"kubernetes.io/hostname": f"host-{self.suffix}"}
         await self.client.objects(Node).create(
-            Node(metadata=ObjectMeta(name=self.node, labels={"kubernetes.io/hostname": f"host-{self.suffix}"}))
+            Node(metadata=ObjectMeta(name=self.node, labels=labels), spec=spec or NodeSpec())
         )
-        await self.create_class(**more)
+        await self.create_class()
 
     async def create_class(self, **more: Any) -> None:
         await self.client.objects(StorageClass).create(
@@ -73,21 +75,42 @@ class Place:
         )
 
     @asynccontextmanager
-    async def managed(self, configuration: Configuration | None = None) -> AsyncIterator[Manager]:
-        self.manager = Manager(
-            self.client,
-            records=ApiRecords(self.client),
+    async def managed(
+        self,
+        configuration: Configuration | None = None,
+        *,
+        client: Client | None = None,
+        records: Records | None = None,
+        node: str = "",
+    ) -> AsyncIterator[Manager]:
+        manager = Manager(
+            client or self.client,
+            records=records or ApiRecords(self.client),
             configuration=configuration or self.configuration(),
             clock=SystemClock(),
+            node=node,
         )
-        task = asyncio.create_task(self.manager.run())
+        task = asyncio.create_task(manager.run())
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
-                await self.manager.ready()
-            yield self.manager
+                await manager.ready()
+            yield manager
         finally:
             task.cancel()
             await asyncio.wait({task})
+
+    async def clear(self) -> None:
+        """Take back what the test has made: the server may be shared."""
+        for volume in await self.own_volumes():
+            await self.volumes.delete(volume.key)
+            with contextlib.suppress(errors.NotFound):
+                await self.volumes.patch(volume.key, {"metadata": {"finalizers": None}})
+        for disk in (await self.disks.list()).items:
+            if disk.spec.node_name == self.node:
+                await self.disks.delete(disk.key)
+        for kind, name in ((Node, self.node), (StorageClass, self.storage_class)):
+            with contextlib.suppress(errors.NotFound):
+                await self.client.objects(kind).delete(name)
 
     # The agent.
 
@@ -129,8 +152,8 @@ class Place:
     async def phase(self, name: str, phase: str) -> None:
         await self.volumes.patch(name, {"status": {"phase": phase}}, subresource="status")
 
-    async def claims(self, name: str) -> None:
-        reference = {"namespace": "default", "name": "data", "uid": str(uuid.uuid4())}
+    async def claims(self, name: str, claim: str = "data", uid: str = "") -> None:
+        reference = {"namespace": "default", "name": claim, "uid": uid or str(uuid.uuid4())}
         await self.volumes.patch(name, {"spec": {"claimRef": reference}})
         await self.phase(name, "Bound")
 
@@ -146,12 +169,37 @@ class Place:
         listed = await self.volumes.list()
         return [each for each in listed.items if each.spec.storage_class_name == self.storage_class]
 
+    async def until(self, is_so: Callable[[], Awaitable[object]]) -> None:
+        """Wait until something is so."""
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while True:
+                if await is_so():
+                    return
+                await asyncio.sleep(LOOK_EVERY_SECONDS)
+
     async def until_disk(self, name: str, is_so: Callable[[LocalDisk], Any]) -> LocalDisk:
         async with asyncio.timeout(PATIENCE_SECONDS):
             while True:
                 disk = await self.disks.get(name)
                 if is_so(disk):
                     return disk
+                await asyncio.sleep(LOOK_EVERY_SECONDS)
+
+    async def until_volume(self, name: str, is_so: Callable[[PersistentVolume], Any]) -> PersistentVolume:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while True:
+                volume: PersistentVolume = await self.volumes.get(name)
+                if is_so(volume):
+                    return volume
+                await asyncio.sleep(LOOK_EVERY_SECONDS)
+
+    async def until_gone(self, name: str) -> None:
+        """Wait until the volume is deleted; where nobody else does it, take off what protects it."""
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while (volume := await self.volumes.find(name)) is not None:
+                if volume.metadata.deleting:
+                    with contextlib.suppress(errors.NotFound):
+                        await self.volumes.patch(name, {"metadata": {"finalizers": None}})
                 await asyncio.sleep(LOOK_EVERY_SECONDS)
 
     async def published(self, name: str) -> PersistentVolume:

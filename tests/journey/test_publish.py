@@ -1,28 +1,28 @@
-"""From a LocalDisk to a volume, a claim, a cleaning and a volume again, on our engine.
+"""From a LocalDisk to a volume, on the server that the tests are given or on our engine.
 
-The tests write what an agent would find on its node, and do what the volume and protection controllers of a cluster
-do.
+The tests write what an agent would find on its node, and do what the volume and protection controllers of a cluster do.
 """
 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import random
+import time
 
 import pytest
 from tests.journey.place import Place
 
-from localpv.api.kinds import Node
+from localpv.api.kinds import (
+    Node,
+    NodeSpec,
+    StorageClass,
+    Taint,
+)
 from localpv.api.kinds.localdisk import (
-    CleaningState,
     Phase,
 )
-from localpv.client.client import Client
 from localpv.lifecycle.publish import naming
-
-
-@pytest.fixture
-async def place(client: Client) -> Place:
-    return Place(client)
 
 
 @pytest.mark.seed("DSC-1", "DSC-5", "DSC-6", "DSC-10", "DSC-11", "LIF-4")
@@ -47,26 +47,86 @@ async def test_disk_becomes_a_volume_that_only_its_node_can_use(place: Place) ->
         assert recorded.spec.identity == disk.status.identity
 
 
-@pytest.mark.seed("DEL-1", "DEL-6", "DSC-2")
-async def test_released_disk_is_offered_again_only_after_a_verified_cleaning(place: Place) -> None:
+async def test_disk_waits_for_its_class_and_says_so(place: Place) -> None:
+    await place.set_up()
+    await place.client.objects(StorageClass).delete(place.storage_class)
+    async with place.managed():
+        disk = await place.finds()
+        waiting = await place.until_disk(disk.key, lambda disk: disk.status.conditions)
+        assert waiting.status.conditions[0].reason == "NoStorageClass"
+        await place.create_class()
+        await place.published(disk.key)
+        await place.until_disk(disk.key, lambda disk: not disk.status.conditions)
+
+
+async def test_offer_that_nobody_took_is_taken_back_when_the_disk_is_gone(place: Place) -> None:
     await place.set_up()
     async with place.managed():
         disk = await place.finds()
-        first = await place.published(disk.key)
-        await place.claims(first.key)
-        await place.phase(first.key, "Released")
+        volume = await place.published(disk.key)
+        await place.reports(disk.key, phase=Phase.MISSING, eligible=False, message="It is gone.")
+        await place.until_gone(volume.key)
+        left = await place.until_disk(disk.key, lambda disk: disk.spec.volume is None)
+        assert left.spec.clean is None
 
-        ordered = await place.until_disk(disk.key, lambda disk: disk.spec.clean is not None)
-        assert ordered.spec.clean.volume_uid == first.metadata.uid
-        await place.cleans(disk.key, CleaningState.RUNNING)
-        await asyncio.sleep(0.2)
-        (still,) = await place.own_volumes()
-        assert (still.metadata.uid, still.metadata.deleting) == (first.metadata.uid, False)
 
-        await place.cleans(disk.key)
-        await place.until_disk(disk.key, lambda disk: disk.spec.volume is None)
-        await place.reports(disk.key, phase=Phase.AVAILABLE, eligible=True)
-        second = await place.published(disk.key)
-        assert (second.key, second.metadata.uid == first.metadata.uid) == (first.key, False)
-        told = await place.told(first.key)
-        assert {"VolumePublished", "CleaningStarted", "CleaningFinished", "VolumeDelete"} <= told
+@pytest.mark.seed("DSC-2", "DSC-7", "DEL-8")
+async def test_manager_stopped_at_any_moment_publishes_each_disk_once(place: Place) -> None:
+    await place.set_up()
+    disks = [await place.finds(f"disk{number}") for number in range(12)]
+    dice = random.Random(4)
+    for _ in range(25):
+        task = asyncio.create_task(_managed_for_ever(place))
+        await asyncio.sleep(dice.uniform(0.02, 0.12))
+        task.cancel()
+        await asyncio.wait({task})
+    async with place.managed():
+        for disk in disks:
+            await place.until_disk(disk.key, lambda disk: disk.spec.volume is not None and disk.spec.volume.uid)
+    found = await place.own_volumes()
+    assert len(found) == len(disks)
+    recorded = {(await place.disks.get(disk.key)).spec.volume.uid for disk in disks}
+    assert recorded == {volume.metadata.uid for volume in found}
+
+
+async def _managed_for_ever(place: Place) -> None:
+    async with place.managed():
+        await asyncio.Event().wait()
+
+
+async def test_startup_taint_goes_when_the_volumes_of_the_node_are_published(place: Place) -> None:
+    key = "localpv.dev/agent-not-ready"
+    await place.set_up(
+        spec=NodeSpec(taints=(Taint(key=key, effect="NoSchedule"), Taint(key="stays", effect="NoSchedule")))
+    )
+    configuration = dataclasses.replace(
+        place.configuration(), remove_node_not_ready_taint=True, not_ready_taint_key=key
+    )
+    async with place.managed(configuration):
+        disk = await place.finds()
+        await place.published(disk.key)
+        nodes = place.client.objects(Node)
+
+        async def keys() -> list[str]:
+            return [taint.key for taint in (await nodes.get(place.node)).spec.taints]
+
+        async def is_gone() -> bool:
+            return key not in await keys()
+
+        await place.until(is_gone)
+        assert "stays" in await keys()
+
+
+async def test_two_hundred_disks_are_two_hundred_volumes_in_seconds(place: Place) -> None:
+    await place.set_up()
+    disks = await asyncio.gather(*(place.finds(f"disk{number}") for number in range(200)))
+    began = time.monotonic()
+    async with place.managed():
+
+        async def are_published() -> bool:
+            own = [disk for disk in (await place.disks.list()).items if disk.spec.node_name == place.node]
+            return all(disk.spec.volume is not None and disk.spec.volume.uid for disk in own)
+
+        await place.until(are_published)
+    print(f"{len(disks)} volumes in {time.monotonic() - began:.2f} s")
+    assert len(await place.own_volumes()) == len(disks)
