@@ -12,6 +12,7 @@ import argparse
 import ast
 import configparser
 import importlib
+import inspect
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -94,9 +95,25 @@ SETTINGS = {
     "--serviceaccount": Setting("name", "The default of the classic bootstrapper."),
     "--kubeconfig": Setting("path of a file", "What works with kubectl works here, and needs no second configuration."),
     "--context": Setting("name", "One kubeconfig often knows several clusters."),
+    "disks --node": Setting("name", "Disks are looked for on all nodes at once; one is often enough."),
+    "disks --class": Setting("name", "All classes together show what a node has."),
+    "volumes --node": Setting("name", "As with `disks`."),
+    "volumes --class": Setting("name", "As with `disks`."),
+    "--state": Setting("path", "Locks, and records where no LocalDisk kind is installed, must outlive the process."),
+    "--config-map": Setting("name", "A ConfigMap that changes takes effect without a restart."),
+    "--output": Setting("form", "A table reads like lsblk; `json` and `yaml` are for programs, with every field."),
+    "--watch": Setting("flag", "Off, so that the command ends and can be used in scripts."),
+    "--method": Setting(
+        "name and argument, such as `shred 3`",
+        "The administrator of the class has chosen a method; another one is for disks on which that failed. Commands are"
+        " refused: who may order a wiping is not by that allowed to run programs on nodes.",
+    ),
+    "--yes": Setting("flag", "Off, because what is wiped is gone: the name of the disk has to be typed."),
+    "--dry-run": Setting("flag", "Off; the command can be repeated and says what it did."),
     "--demo": Setting("flag", "Something to look at for people who try localpv; off, so that nobody gets it unasked."),
 }
-"""By option. An option that is missing here stops the generation, so none goes undocumented."""
+"""By option, or by command and option where it means something else there. An option that is missing here stops the
+generation, so none goes undocumented."""
 
 GATE_REASON = {
     "PersistentLocalVolumes": "It is the gate under which local volumes came to Kubernetes, where it is long gone.",
@@ -170,6 +187,9 @@ LIMITS = (
     Limit(f"{_SERVER}.certificates.RENEW_BEFORE", "days", "a start with less time left makes a new certificate"),
     Limit(f"{_SERVER}.kinds.service_addresses.NETWORK", "", "Services get their address from here; nothing routes it"),
     Limit("programs.manifests.PATIENCE", "s", "a start with --config gives up on a kind that nobody serves"),
+    Limit("cli.watching.STEP_PERCENT", "percent", "without a terminal, `localpv disks --watch` prints a line of progress"),
+    Limit("cli.bars.LINGER_SECONDS", "s", "the bar of a disk that is clean goes from the screen"),
+    Limit("cli.seeing.SILENT_SECONDS", "s", "`localpv wipe` says where to look when no agent has begun"),
     Limit("programs.live.REFRESH", "s", "the live view of `localpv up` is drawn again"),
 )  # fmt: skip
 """What is bounded, and what happens then. Prose quotes them as `NAME` (value); a test compares that with the code."""
@@ -245,7 +265,7 @@ def default_and_help(option: click.Option) -> tuple[str, str]:
         return found[1], (text[: found.start()] + text[found.end() :]).strip()
     if option.is_flag:
         return "off", text
-    if option.default in (None, ""):
+    if option.multiple or option.default in (None, ""):
         return "none", text
     return f"`{option.default}`", text
 
@@ -281,8 +301,8 @@ def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 def usage(name: str) -> str:
     command = commands()[name]
-    lines = [f"localpv {name} [OPTIONS]"]
-    return f"{(command.help or '').strip()}\n\n```\n" + "\n".join(lines) + "\n```"
+    lines = [" ".join(["localpv", name, *command.collect_usage_pieces(click.Context(command))])]
+    return f"{inspect.cleandoc(command.help or '')}\n\n```\n" + "\n".join(lines) + "\n```"
 
 
 def options_of(name: str) -> str:
@@ -305,8 +325,10 @@ def settings() -> str:
     first: dict[str, click.Option] = {}
     for name, command in commands().items():
         for option in options(command):
-            programs.setdefault(flag(option), []).append(name)
-            first.setdefault(flag(option), option)
+            own = f"{name} {flag(option)}"
+            key = own if own in SETTINGS else flag(option)
+            programs.setdefault(key, []).append(name)
+            first.setdefault(key, option)
     unknown = [name for name in first if name not in SETTINGS]
     if unknown:
         raise CannotGenerate(f"tools/generate_docs.py: SETTINGS has no unit and reason for {', '.join(unknown)}")
@@ -315,7 +337,9 @@ def settings() -> str:
         default, text = default_and_help(option)
         setting = SETTINGS[name]
         where = ", ".join(f"`{program}`" for program in programs[name])
-        rows.append([f"`{name}`", where, default, setting.unit, f"{text.replace('|', chr(92) + '|')} {setting.reason}"])
+        rows.append(
+            [f"`{flag(option)}`", where, default, setting.unit, f"{text.replace('|', chr(92) + '|')} {setting.reason}"]
+        )
     return table(("option", "of", "default", "unit", "meaning and reason"), rows)
 
 
