@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 import pytest
 from tests.journey.place import Place
 
+from localpv import errors
 from localpv.api.kinds import (
     Node,
     PersistentVolumeClaim,
@@ -121,7 +123,8 @@ async def test_claims_of_a_node_that_is_gone_are_released_and_its_volumes_delete
         async def is_gone() -> bool:
             found = await claims.find(name, "default")
             if found is not None and found["metadata"].get("deletionTimestamp"):
-                await claims.patch(name, {"metadata": {"finalizers": None}}, "default")
+                with contextlib.suppress(errors.NotFound):
+                    await claims.patch(name, {"metadata": {"finalizers": None}}, "default")
             return found is None
 
         await place.until(is_gone)
