@@ -105,8 +105,8 @@ SETTINGS = {
     "--watch": Setting("flag", "Off, so that the command ends and can be used in scripts."),
     "--method": Setting(
         "name and argument, such as `shred 3`",
-        "The administrator of the class has chosen a method; another one is for disks on which that failed. Commands are"
-        " refused: who may order a wiping is not by that allowed to run programs on nodes.",
+        "The administrator of the class has chosen a method; another one is for disks on which that failed. Commands"
+        " are refused: who may order a wiping is not by that allowed to run programs on nodes.",
     ),
     "--yes": Setting("flag", "Off, because what is wiped is gone: the name of the disk has to be typed."),
     "--dry-run": Setting("flag", "Off; the command can be repeated and says what it did."),
@@ -187,7 +187,7 @@ LIMITS = (
     Limit(f"{_SERVER}.certificates.RENEW_BEFORE", "days", "a start with less time left makes a new certificate"),
     Limit(f"{_SERVER}.kinds.service_addresses.NETWORK", "", "Services get their address from here; nothing routes it"),
     Limit("programs.manifests.PATIENCE", "s", "a start with --config gives up on a kind that nobody serves"),
-    Limit("cli.watching.STEP_PERCENT", "percent", "without a terminal, `localpv disks --watch` prints a line of progress"),
+    Limit("cli.watching.STEP_PERCENT", "percent", "`localpv disks --watch` without a terminal prints progress"),
     Limit("cli.bars.LINGER_SECONDS", "s", "the bar of a disk that is clean goes from the screen"),
     Limit("cli.seeing.SILENT_SECONDS", "s", "`localpv wipe` says where to look when no agent has begun"),
     Limit("programs.live.REFRESH", "s", "the live view of `localpv up` is drawn again"),
