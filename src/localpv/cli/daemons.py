@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from localpv.cli.common import connection, connection_options
+from localpv.errors import ConfigurationError
 
 Command = Callable[..., None]
 
@@ -32,6 +33,11 @@ _state = click.option(
     show_default=True,
     help="Folder on the node for locks and, without the kind LocalDisk, for records.",
 )
+_listen_address = click.option(
+    "--listen-address",
+    default="",
+    help="HOST:PORT where /livez and /readyz are answered over plain HTTP. [default: nowhere]",
+)
 _log_level = click.option(
     "--log-level",
     default="info",
@@ -39,6 +45,13 @@ _log_level = click.option(
     type=click.Choice(["debug", "info", "warning", "error"]),
     help="What is logged on stderr.",
 )
+
+
+def _address(text: str) -> str:
+    """HOST:PORT, or :PORT for all addresses of the pod."""
+    if text and not text.rpartition(":")[2].isdigit():
+        raise ConfigurationError(f'--listen-address takes HOST:PORT, not "{text}"', hint="for example :8080")
+    return text
 
 
 def _start_logging(level: str) -> None:
@@ -49,8 +62,11 @@ def _start_logging(level: str) -> None:
 @connection_options
 @_config
 @_state
+@_listen_address
 @_log_level
-def agent(kubeconfig: Path | None, context: str, config: Path, state: Path, log_level: str) -> None:
+def agent(
+    kubeconfig: Path | None, context: str, config: Path, state: Path, listen_address: str, log_level: str
+) -> None:
     """Discover and clean the disks of the node that MY_NODE_NAME names."""
     from localpv.lifecycle.config import environment
     from localpv.programs import agent as program
@@ -66,8 +82,11 @@ def agent(kubeconfig: Path | None, context: str, config: Path, state: Path, log_
 @connection_options
 @_config
 @_state
+@_listen_address
 @_log_level
-def provisioner(kubeconfig: Path | None, context: str, config: Path, state: Path, log_level: str) -> None:
+def provisioner(
+    kubeconfig: Path | None, context: str, config: Path, state: Path, listen_address: str, log_level: str
+) -> None:
     """Do all for the node that MY_NODE_NAME names: a drop-in for the classic DaemonSet."""
     from localpv.lifecycle.config import environment
     from localpv.programs import provisioner as program
@@ -89,9 +108,16 @@ def provisioner(kubeconfig: Path | None, context: str, config: Path, state: Path
 )
 @click.option("--config-map", default="localpv-config", show_default=True, help="Name of the ConfigMap.")
 @click.option("--namespace", default="kube-system", show_default=True, help="Namespace of the ConfigMap and the lease.")
+@_listen_address
 @_log_level
 def manager(
-    kubeconfig: Path | None, context: str, config: Path | None, config_map: str, namespace: str, log_level: str
+    kubeconfig: Path | None,
+    context: str,
+    config: Path | None,
+    config_map: str,
+    namespace: str,
+    listen_address: str,
+    log_level: str,
 ) -> None:
     """Publish disks of all nodes as PersistentVolumes and order their cleaning; the only writer of PVs."""
     from localpv.programs import manager as program
@@ -101,6 +127,7 @@ def manager(
         program.run(
             program.Settings(
                 connection=connection(kubeconfig, context),
+                probes=_address(listen_address),
                 config=config,
                 config_map=config_map,
                 namespace=namespace,

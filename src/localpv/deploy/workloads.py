@@ -69,7 +69,12 @@ def manager(plan: Plan) -> Object:
     container = {
         **_container(plan, "manager", plan.manager),
         # Read from the API, the configuration is in force at once; a mounted one may take a minute.
-        "args": ["manager", f"--namespace=$({environment.NAMESPACE})", f"--config-map={CONFIG_MAP}"],
+        "args": [
+            "manager",
+            f"--namespace=$({environment.NAMESPACE})",
+            f"--config-map={CONFIG_MAP}",
+            f"--listen-address=:{pods.PORT}",
+        ],
         "env": pods.variables(job_image=job_image),
         "securityContext": pods.off_the_host(),
         "volumeMounts": mounts.mounts,
@@ -104,7 +109,7 @@ def _container(plan: Plan, program: str, settings: Pods) -> Object:
         "name": program,
         "image": plan.image,
         "imagePullPolicy": plan.pull_policy,
-        "args": [program],
+        "args": [program, f"--listen-address=:{pods.PORT}"],
         "ports": pods.ports(),
         **pods.probes(),
     }

@@ -17,6 +17,8 @@ from localpv.runtime.group import Group
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     connection: Connection
+    probes: str = ""
+    """HOST:PORT where /livez and /readyz are answered; empty for nowhere."""
     node: str
     config: Path
     """Folder with the keys of the ConfigMap as files."""
@@ -41,4 +43,4 @@ async def run(settings: Settings) -> None:
             state=settings.state,
             clock=clock,
         )
-        await stopping.until_stopped(group, f"ready agent of node {settings.node}")
+        await stopping.until_stopped(group, f"ready agent of node {settings.node}", probes=settings.probes)

@@ -25,6 +25,8 @@ LEASE = "localpv-manager"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     connection: Connection
+    probes: str = ""
+    """HOST:PORT where /livez and /readyz are answered; empty for nowhere."""
     config: Path | None
     """Folder with the keys of the ConfigMap as files; None reads the ConfigMap from the API."""
     config_map: str
@@ -69,4 +71,4 @@ async def run(settings: Settings) -> None:
         group = Group(clock=clock)
         group.add("configuration", configured.run)
         group.add("manager", lead)
-        await stopping.until_stopped(group, "ready manager")
+        await stopping.until_stopped(group, "ready manager", probes=settings.probes)

@@ -29,6 +29,8 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     connection: Connection
+    probes: str = ""
+    """HOST:PORT where /livez and /readyz are answered; empty for nowhere."""
     node: str
     config: Path
     state: Path
@@ -53,7 +55,7 @@ async def run(settings: Settings) -> None:
             clock=clock,
         )
         try:
-            await stopping.until_stopped(group, f"ready provisioner of node {settings.node}")
+            await stopping.until_stopped(group, f"ready provisioner of node {settings.node}", probes=settings.probes)
         finally:
             if isinstance(records, FolderRecords):
                 records.close()

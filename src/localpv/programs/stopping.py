@@ -7,6 +7,7 @@ import contextlib
 import signal
 from collections.abc import Callable
 
+from localpv.programs.health import Health
 from localpv.runtime.group import Group
 
 
@@ -19,9 +20,25 @@ def stop_signal() -> asyncio.Event:
     return stop
 
 
-async def until_stopped(group: Group, ready: str) -> None:
-    """Run components until told to stop; the line on stdout says that all of them have started."""
-    await run_until(stop_signal(), group, lambda: print(ready, flush=True))
+async def until_stopped(group: Group, ready: str, *, probes: str = "") -> None:
+    """Run components until told to stop; the line on stdout says that all of them have started.
+
+    `probes` is where /livez and /readyz are answered, as HOST:PORT; empty for nowhere.
+    """
+    health = Health(probes) if probes else None
+    if health is not None:
+        await health.start()
+
+    def started() -> None:
+        print(ready, flush=True)
+        if health is not None:
+            health.ready = True
+
+    try:
+        await run_until(stop_signal(), group, started)
+    finally:
+        if health is not None:
+            await health.stop()
 
 
 async def run_until(stop: asyncio.Event, group: Group, on_ready: Callable[[], None] | None = None) -> None:
