@@ -22,6 +22,7 @@ from localpv.api.kinds import (
 from localpv.api.kinds.localdisk import (
     Phase,
 )
+from localpv.lifecycle.config.settings import Configuration
 from localpv.lifecycle.publish import naming
 
 
@@ -130,3 +131,20 @@ async def test_two_hundred_disks_are_two_hundred_volumes_in_seconds(place: Place
         await place.until(are_published)
     print(f"{len(disks)} volumes in {time.monotonic() - began:.2f} s")
     assert len(await place.own_volumes()) == len(disks)
+
+
+@pytest.mark.seed("DSC-4")
+async def test_class_that_comes_into_the_configuration_is_served_at_once_and_one_that_goes_no_more(
+    place: Place,
+) -> None:
+    await place.set_up()
+    async with place.managed(Configuration()) as manager:
+        disk = await place.finds()
+        refused = await place.until_disk(disk.key, lambda disk: disk.status.conditions)
+        assert refused.status.conditions[0].reason == "NotConfigured"
+        manager.configure(place.configuration())
+        await place.published(disk.key)
+        manager.configure(Configuration())
+        second = await place.finds("disk2")
+        await place.until_disk(second.key, lambda disk: disk.status.conditions)
+        assert len(await place.own_volumes()) == 1, "what is offered stays"

@@ -1,0 +1,108 @@
+"""Volumes that may not be changed are looked after all the same; every change names what it was decided for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+import pytest
+
+from localpv import errors
+from localpv.api.kinds import PersistentVolume
+from localpv.client.client import Client
+from localpv.lifecycle import volumes
+from localpv.lifecycle.volumes import ApiVolumes
+from localpv.testing.api import FakeApi
+from localpv.testing.clock import FakeClock
+
+PATH = "/api/v1/persistentvolumes/pv"
+
+
+@pytest.fixture
+def api() -> FakeApi:
+    return FakeApi()
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def seen(api: FakeApi, clock: FakeClock) -> ApiVolumes:
+    return ApiVolumes(Client(api, field_manager="test"), clock=clock)
+
+
+async def a_volume(api: FakeApi, **metadata: Any) -> PersistentVolume:
+    api.put(PATH, {"metadata": metadata, "spec": {"local": {"path": "/mnt/disks/a"}, "claimRef": {"name": "data"}}})
+    return await Client(api, field_manager="test").objects(PersistentVolume).get("pv")
+
+
+@asynccontextmanager
+async def following(seen: ApiVolumes) -> AsyncIterator[None]:
+    task = asyncio.create_task(seen.follow_strays())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+async def test_volume_that_may_not_be_labelled_is_seen_and_followed(
+    api: FakeApi, clock: FakeClock, seen: ApiVolumes
+) -> None:
+    volume = await a_volume(api)
+    heard: list[tuple[Any, Any]] = []
+    seen.on_change(lambda old, new: heard.append((old, new)))
+    api.failures = [errors.Forbidden("no")]
+    assert await seen.label(volume, volumes.NODE_LABEL, "n1") == volume
+    assert seen.seen("pv") == volume
+    assert seen.at("/mnt/disks/a") == [volume]
+    async with following(seen):
+        await clock.advance(volumes.LOOK_EVERY_SECONDS)
+        assert heard == [], "nothing changed"
+        api.put(PATH, {**api.objects[PATH], "status": {"phase": "Released"}})
+        await clock.advance(volumes.LOOK_EVERY_SECONDS)
+        found = seen.seen("pv")
+        assert found is not None and found.status.phase == "Released"
+        api.failures = [errors.ConnectionLost("cut")]
+        await clock.advance(volumes.LOOK_EVERY_SECONDS)
+        api.remove(PATH)
+        await clock.advance(volumes.LOOK_EVERY_SECONDS)
+    assert seen.seen("pv") is None
+    assert [new.status.phase if new else None for _, new in heard] == ["Released", None]
+
+
+async def test_volume_that_has_a_label_now_is_no_stray(api: FakeApi, clock: FakeClock, seen: ApiVolumes) -> None:
+    volume = await a_volume(api)
+    api.failures = [errors.Forbidden("no")]
+    await seen.label(volume, volumes.NODE_LABEL, "n1")
+    api.put(PATH, {**api.objects[PATH], "metadata": {"labels": {volumes.NODE_LABEL: "n1"}}})
+    async with following(seen):
+        await clock.advance(volumes.LOOK_EVERY_SECONDS)
+    assert seen.seen("pv") is None, "the cache has it"
+
+
+async def test_changes_and_deletion_name_the_very_volume(api: FakeApi, seen: ApiVolumes) -> None:
+    volume = await a_volume(api)
+    same = {"uid": volume.metadata.uid, "resourceVersion": volume.metadata.resource_version}
+    await seen.free(volume)
+    patch = msgspec.json.decode(api.requests[-1].body or b"")
+    assert patch == {"metadata": same, "spec": {"claimRef": None}}
+    with pytest.raises(errors.Conflict):
+        await seen.label(volume, "a", "b")
+    assert await seen.delete(volume)
+    options = msgspec.json.decode(api.requests[-1].body or b"")
+    assert options["preconditions"] == same
+    assert await seen.delete(volume), "that it is gone already is fine"
+
+
+async def test_status_that_may_not_be_written_holds_nothing_up(api: FakeApi, seen: ApiVolumes) -> None:
+    volume = await a_volume(api)
+    api.failures = [errors.Forbidden("no")]
+    await seen.explain(volume, "DiskMissing", "It is gone.")
+    assert api.requests[-1].path == f"{PATH}/status"
+    assert "status" not in api.objects[PATH]
