@@ -100,6 +100,9 @@ SETTINGS = {
     "volumes --node": Setting("name", "As with `disks`."),
     "volumes --class": Setting("name", "As with `disks`."),
     "--state": Setting("path", "Locks, and records where no LocalDisk kind is installed, must outlive the process."),
+    "--listen-address": Setting(
+        "HOST:PORT", "Nowhere unless asked: the probes of a pod need it, a program started by hand does not."
+    ),
     "--config-map": Setting("name", "A ConfigMap that changes takes effect without a restart."),
     "--output": Setting("form", "A table reads like lsblk; `json` and `yaml` are for programs, with every field."),
     "--watch": Setting("flag", "Off, so that the command ends and can be used in scripts."),

@@ -29,6 +29,7 @@ COMMANDS = {
     "manager": "daemons",
     "manifests": "manifests",
     "migrate": "migrate",
+    "migrate": "migrate",
     "provisioner": "daemons",
     "volumes": "volumes",
     "wipe": "wipe",

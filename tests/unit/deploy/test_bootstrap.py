@@ -131,7 +131,7 @@ async def test_account_bindings_and_daemon_set_are_made() -> None:
     assert {each["subjects"][0]["name"] for each in bindings} == {"local-storage-admin"}
     spec = api.objects[DAEMON_SET]["spec"]["template"]["spec"]
     assert spec["serviceAccountName"] == "local-storage-admin"
-    assert spec["containers"][0]["args"] == ["provisioner"]
+    assert spec["containers"][0]["args"] == ["provisioner", "--listen-address=:8080"]
     config = next(volume for volume in spec["volumes"] if volume["name"] == "config")
     assert config["configMap"]["name"] == "local-volume-default-config"
     assert "mnt~ssds" in api.objects[MAPS]["data"]["storageClassMap"]

@@ -136,7 +136,12 @@ def test_the_manager_is_not_root_and_has_nothing_of_the_host() -> None:
     spec = found["template"]["spec"]
     assert "hostPID" not in spec
     assert not [volume for volume in spec["volumes"] if "hostPath" in volume]
-    assert spec["containers"][0]["args"] == ["manager", "--namespace=$(MY_NAMESPACE)", "--config-map=localpv-config"]
+    assert spec["containers"][0]["args"] == [
+        "manager",
+        "--namespace=$(MY_NAMESPACE)",
+        "--config-map=localpv-config",
+        "--listen-address=:8080",
+    ]
     context = spec["containers"][0]["securityContext"]
     assert context["runAsNonRoot"] and context["readOnlyRootFilesystem"] and not context["allowPrivilegeEscalation"]
 
@@ -207,7 +212,7 @@ def test_the_drop_in_is_one_daemon_set_with_the_classic_rights() -> None:
     assert verbs(found["Role", "localpv-provisioner"], "configmaps") == {"get"}
     assert resources(role) == {"persistentvolumes", "storageclasses", "events", "nodes"}
     spec = pod(plan(drop_in=True), name="localpv-provisioner")
-    assert spec["containers"][0]["args"] == ["provisioner"]
+    assert spec["containers"][0]["args"] == ["provisioner", "--listen-address=:8080"]
     assert "/var/lib/localpv" in [mount["mountPath"] for mount in spec["containers"][0]["volumeMounts"]]
     assert not [kind for kind, _ in found if kind.startswith(("Validating", "Custom"))]
 
