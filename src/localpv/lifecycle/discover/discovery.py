@@ -10,6 +10,7 @@ What starts them is in `triggers`; whatever those miss a full round finds.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import os
 from collections.abc import Iterator, Mapping
@@ -42,6 +43,10 @@ log = logging.getLogger(__name__)
 
 ROUND_SECONDS = 60.0
 """Everything is looked at this often, whether or not something was told."""
+
+ROUNDS_WITHOUT_VOLUMES = 9
+"""After so many rounds one comes that also asks the disks which volumes have and which were well. The kernel tells most
+of what can happen to those, nobody else gets them meanwhile, and whoever wipes one looks at it once more."""
 
 GATHER_SECONDS = 0.003
 """How long changes are gathered before a survey: mounting and linking come in bursts."""
@@ -101,6 +106,7 @@ class Discovery:
         self._rest_until: dict[str, float] = {}
         self._ignored: dict[Place, str] = {}
         self._tries: dict[Place, int] = {}
+        self._looked_at: set[Place] = set()
         self._looked = asyncio.Event()
         self._told = float("-inf")
         """When the kernel last told something about a device."""
@@ -134,14 +140,17 @@ class Discovery:
                 self._surveys.add(name)
         self._triggers.watch({settings.mount_dir for settings in self._classes.values()})
 
-    def look_at_everything(self) -> None:
-        """Start a full round now."""
+    def look_at_everything(self, *, also_volumes: bool = True) -> None:
+        """Start a full round now, with or without the disks that volumes have."""
         self._eyes.forget()
-        for name in {*self._classes, *(place.storage_class for place in self._keeper.records)}:
+        records = self._keeper.records
+        for name in {*self._classes, *(place.storage_class for place in records)}:
             self._surveys.add(name)
-        for place in {*self.sightings, *self._keeper.records}:
-            self._roster.doubt(place)
-            self._looks.add(place)
+        for place in {*self.sightings, *records}:
+            record = records.get(place)
+            if also_volumes or record is None or not (rules.taken(record) and record.status.eligible):
+                self._roster.doubt(place)
+                self._looks.add(place)
 
     async def wait_looked(self) -> None:
         """Return once every entry that was there at the start has been looked at."""
@@ -161,28 +170,32 @@ class Discovery:
 
     async def _make_rounds(self) -> None:
         await self._keeper.synced.wait()
-        while True:
-            self.look_at_everything()
+        for number in itertools.count():
+            self.look_at_everything(also_volumes=number % (ROUNDS_WITHOUT_VOLUMES + 1) == 0)
             await self._clock.sleep(self._round_seconds)
 
-    def _survey_soon(self, folder: str = "") -> None:
+    def _survey_soon(self, folder: str = "", *, at_least: float = 0.0) -> None:
         now = self._clock.monotonic()
         for name, settings in self._classes.items():
             if folder in ("", settings.mount_dir):
-                self._surveys.add_after(name, max(GATHER_SECONDS, self._rest_until.get(name, 0.0) - now))
+                wait = max(GATHER_SECONDS, at_least, self._rest_until.get(name, 0.0) - now)
+                self._surveys.add_after(name, wait)
 
     def _device_changed(self, event: Uevent) -> None:
         self._told = self._clock.monotonic()
         if event.device is not None:
             self._recent[event.device] = self._told
-        linked = False
+        ours = False
         for place, sighting in self.sightings.items():
-            linked = linked or sighting.entry.is_link
             if event.lost or self._concerns(event, place, sighting):
+                ours = True
                 self._roster.doubt(place)
                 self._looks.add_after(place, GATHER_SECONDS)
-        if linked:  # a link may lead to another device now, or to one at last
-            self._survey_soon()
+            elif sighting.entry.kind is FileKind.DANGLING_LINK:
+                ours = True
+        # A link may lead to another device now. Where that is not likely it has time: others' devices may come and go
+        # all day long.
+        self._survey_soon(at_least=0.0 if ours else UDEV_SECONDS)
 
     def _concerns(self, event: Uevent, place: Place, sighting: Sighting) -> bool:
         """Whether an event is about an entry's device, the disk that it is a part of, or a part of it."""
@@ -245,7 +258,8 @@ class Discovery:
             self._looks.add(place)
         if (changed or lost) and not first:
             self._wake_duplicates()
-        self._tell_looked()
+        if not self._looked.is_set():
+            self._tell_looked()
 
     def _remade(self, name: str) -> Iterator[Place]:
         """Mount points that look as before and may show another disk all the same.
@@ -284,12 +298,15 @@ class Discovery:
             outcome: Outcome = Done()
         else:
             outcome = await self._bring_seen(place, settings, sighting)
-        self._tell_looked()
+        if not self._looked.is_set():
+            self._looked_at.add(place)
+            self._tell_looked()
         return outcome
 
     def _tell_looked(self) -> None:
-        if self._surveyed >= self._classes.keys() and self._keeper.records.keys() >= self.sightings.keys():
+        if self._surveyed >= self._classes.keys() and self._looked_at >= self.sightings.keys():
             self._looked.set()
+            self._looked_at.clear()
 
     async def _bring_seen(self, place: Place, settings: ClassSettings, sighting: Sighting) -> Outcome:
         facts = await self._facts(place, sighting)

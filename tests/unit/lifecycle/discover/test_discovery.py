@@ -13,6 +13,7 @@ from tests.unit.lifecycle.discover.world import FOLDER, NODE, World, a_class, co
 
 from localpv import errors
 from localpv.api.kinds.localdisk import Cleaning, LocalDisk, LocalDiskStatus
+from localpv.lifecycle.config.globs import NamePattern
 from localpv.lifecycle.records.folder import FolderRecords
 from localpv.testing.fake_host import ROOT_BYTES, FakeMachine
 from localpv.testing.waiting import eventually
@@ -88,8 +89,6 @@ async def test_directories_that_are_not_configured_are_ignored(machine: FakeMach
 async def test_name_that_does_not_match_is_reported_and_gets_no_record(machine: FakeMachine, tmp_path: Path) -> None:
     machine.make_folder(f"{FOLDER}/ssd-1")
     machine.make_folder(f"{FOLDER}/lost+found")
-    from localpv.lifecycle.config.globs import NamePattern
-
     async with discovering(machine, tmp_path, a_class(name_pattern=NamePattern("ssd-*,nvme-*"))) as world:
         await world.until("ssd-1", "Available")
         assert len(await world.records.list()) == 1
@@ -501,6 +500,18 @@ async def test_what_nobody_told_is_found_by_the_round(machine: FakeMachine, tmp_
         await world.discovery.wait_looked()
         machine.folders.add(Path(f"{FOLDER}/a"))
         await world.until("a", "Available")
+
+
+async def test_published_disk_that_went_bad_in_silence_is_found_by_the_tenth_round(
+    machine: FakeMachine, tmp_path: Path
+) -> None:
+    machine.add_disk("/dev/sdb", serial="ONE")
+    machine.link(f"{FOLDER}/a", "/dev/sdb")
+    async with discovering(machine, tmp_path, round_seconds=0.05) as world:
+        await world.publish("a")
+        found = machine.disks[Path("/dev/sdb")]
+        found.device = dataclasses.replace(found.device, serial="TWO")
+        await world.until("a", "Missing", "IdentityChanged")
 
 
 async def test_lost_messages_about_devices_lead_to_a_look_at_all_of_them(world: World) -> None:
