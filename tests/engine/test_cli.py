@@ -251,7 +251,8 @@ def test_a_wiping_is_ordered_followed_through_a_failure_and_ends_verified(admin:
     assert done.returncode == 0, done.stderr
     assert "node-a/wipe1: being wiped, zeroing 1/1, 20 %, 2Gi of 10Gi" in done.stdout
     assert "node-a/wipe1: wiping failed: Input/output error" in done.stdout
-    assert done.stdout.splitlines()[-1] == "node-a/wipe1 is clean."
+    assert "node-a/wipe1 is clean." in done.stdout
+    assert done.stdout.splitlines()[-1].endswith("kubectl delete pv pv-wipe1")
 
 
 def test_an_order_stands_when_the_command_is_stopped(admin: wire.Api) -> None:
@@ -270,6 +271,22 @@ def test_an_order_stands_when_the_command_is_stopped(admin: wire.Api) -> None:
     assert "goes on without this command" in said
     assert process.returncode == 130
     assert admin.get(f"{DISKS}/{name}")["spec"]["clean"]["volumeUID"] == "uid-of-the-deleted"
+
+
+def test_what_was_verified_for_the_same_volume_before_does_not_pass_for_a_new_order(admin: wire.Api) -> None:
+    name = make(admin, "again1", volume="pv-again1", phase="Unavailable")
+    tell(admin, name, cleaning={"volumeUID": "uid-of-the-deleted", "state": "Verified", "attempt": 1})
+    process = subprocess.Popen(
+        [sys.executable, "-m", "localpv", "wipe", "again1", "--yes"],
+        env=environment(admin.target.kubeconfig),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    wire.eventually(lambda: "clean" in admin.get(f"{DISKS}/{name}")["spec"], "the order is there")
+    assert "cleaning" not in admin.get(f"{DISKS}/{name}")["status"]
+    tell(admin, name, cleaning={"volumeUID": "uid-of-the-deleted", "state": "Verified", "attempt": 1})
+    said, _ = process.communicate(timeout=20)
+    assert said.splitlines()[-1] == "node-a/again1 is clean."
 
 
 def test_watching_without_a_terminal_prints_what_changes(admin: wire.Api) -> None:

@@ -20,11 +20,8 @@ SILENT_SECONDS = 10.0
 """After this long without a sign of the agent a person is told where to look."""
 
 
-async def until_verified(client: Client, disk: LocalDisk, *, before: Cleaning | None) -> None:
-    """Show the cleaning that the disk has an order for until it is verified.
-
-    `before` is the cleaning as it was when the order was written: what it says is no news.
-    """
+async def until_verified(client: Client, disk: LocalDisk) -> None:
+    """Show the cleaning that the disk has an order for until it is verified."""
     order = disk.spec.clean
     if order is None:
         return
@@ -32,7 +29,7 @@ async def until_verified(client: Client, disk: LocalDisk, *, before: Cleaning | 
     only = Selection(fields=f"metadata.name={disk.metadata.name}")
     with common.asking("watch", LocalDisk.resource):
         async with watching.following(client.objects(LocalDisk), only) as cache, _bar(cache, disk) as say:
-            story = Story(before)
+            story = Story()
             async for now in _changes(cache, disk, on_silence=lambda: say(_silence(disk))):
                 if now is None:
                     raise errors.ConfigurationError(
@@ -55,8 +52,8 @@ async def until_verified(client: Client, disk: LocalDisk, *, before: Cleaning | 
 class Story:
     """What to tell of a cleaning: each state once, and progress by tenths."""
 
-    def __init__(self, before: Cleaning | None) -> None:
-        self._told = _chapter(before) if before else None
+    def __init__(self) -> None:
+        self._told: tuple[object, ...] = ()
 
     def line(self, cleaning: Cleaning) -> str:
         chapter = _chapter(cleaning)

@@ -173,6 +173,8 @@ def next_step(volume: PersistentVolume, disk: LocalDisk | None) -> str:
     """What happens with a volume next, and on what it depends."""
     policy = policy_of(volume)
     wiping = current(disk) if disk else None
+    if wiping is not None and wiping.state == CleaningState.VERIFIED and policy == "Retain":
+        return f"{state(wiping)}; the disk is offered again once the volume is deleted"
     if wiping is not None:
         done = "the volume is offered again" if policy == "Recycle" else "the volume goes and the disk is offered again"
         return f"{state(wiping)}; {done} now" if wiping.state == CleaningState.VERIFIED else state(wiping)
@@ -183,7 +185,7 @@ def next_step(volume: PersistentVolume, disk: LocalDisk | None) -> str:
             after = "is kept with its data" if policy == "Retain" else "is wiped and offered again"
             return f"in use; when claim {claim_of(volume)} is deleted it {after}"
         case "Released" if policy == "Retain":
-            return f"is kept with its data; to free it: localpv wipe {disk.metadata.name if disk else 'DISK'}"
+            return f"is kept with its data; to destroy that: localpv wipe {disk.metadata.name if disk else 'DISK'}"
         case "Released" if disk is not None and disk.spec.clean is not None:
             return "will be wiped: the agent has the order"
         case "Released":

@@ -77,13 +77,25 @@ async def _order_and_see(name: str, method: Sequence[str], kubeconfig: Path | No
         # Looked at anew: a person may have thought about the question for an hour.
         disk = await client.objects(LocalDisk).get(name)
         plan = make_plan(disk, await _volumes(client), method)
-        before = disk.status.cleaning
         if plan.spec is not None:
-            with common.asking("patch", LocalDisk.resource):
-                disk = await ApiRecords(client).write_spec(disk, plan.spec)
-        else:
-            before = None
-        await seeing.until_verified(client, disk, before=before)
+            disk = await _order(client, disk, plan.spec)
+        await seeing.until_verified(client, disk)
+    if plan.volume is not None and telling.policy_of(plan.volume) == "Retain":
+        name = plan.volume.metadata.name
+        click.echo(
+            f"Volume {name} is kept (Retain). When it is deleted the disk is offered again: kubectl delete pv {name}"
+        )
+
+
+async def _order(client: Client, disk: LocalDisk, spec: LocalDiskSpec) -> LocalDisk:
+    """Write the order, if the disk still is as it was looked at."""
+    records, done = ApiRecords(client), disk.status.cleaning
+    with common.asking("patch", LocalDisk.resource):
+        if done is not None and spec.clean is not None and done.volume_uid == spec.clean.volume_uid:
+            # What was verified for the same volume once must not pass for this order, and what failed before must not
+            # hold it up. If we die here, the agent goes on with the order there is, or nothing happens.
+            disk = await records.write_status(disk, msgspec.structs.replace(disk.status, cleaning=None))
+        return await records.write_spec(disk, spec)
 
 
 async def _volumes(client: Client) -> list[PersistentVolume]:
@@ -127,6 +139,12 @@ def make_plan(disk: LocalDisk, volumes: Iterable[PersistentVolume], method: Sequ
     # An order that failed gives way to this one: same volume, perhaps another method.
     unordered = msgspec.structs.replace(disk, spec=msgspec.structs.replace(disk.spec, clean=None))
     spec = order_by_hand(unordered, method, now=datetime.now(UTC), token=new_uid(), volume_released=True)
+    claim = own.spec.claim_ref if own is not None and telling.policy_of(own) != "Retain" else None
+    claim_uid = disk.spec.clean.claim_uid if disk.spec.clean else claim.uid if claim else ""
+    if claim_uid and spec.clean is not None:
+        # Else the manager would take it for the order of an earlier claim and give its own again. Of a volume that is
+        # retained it knows by the missing claim that a person wants this.
+        spec = msgspec.structs.replace(spec, clean=msgspec.structs.replace(spec.clean, claim_uid=claim_uid))
     return Plan(disk, own, spec)
 
 

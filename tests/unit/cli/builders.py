@@ -52,7 +52,7 @@ def cleaning(state: str = "Running", **fields: Any) -> Cleaning:
 
 def cleaned(entry: str = "nvme1", node: str = "node-a", *, state: str = "Running", **fields: Any) -> LocalDisk:
     """A disk with an order to clean, and how far that is."""
-    order = {"volumeName": "local-pv-1", "volumeUID": UID, "method": ["shred", "3"]}
+    order = {"volumeName": "local-pv-1", "volumeUID": UID, "claimUID": "uid-of-claim", "method": ["shred", "3"]}
     phase = {"Running": "Cleaning", "Failed": "CleanFailed", "Waiting": "Releasing", "Verified": "Cleaning"}[state]
     done = {"volumeUID": UID, "state": state, "method": ["shred", "3"], **fields}
     return disk(entry, node, phase=phase, spec={"clean": order}, status={"cleaning": done})

@@ -59,6 +59,7 @@ def test_a_cleaning_for_another_volume_is_not_the_present_one() -> None:
         ("Released", "Delete", RUNNING, "being wiped, zeroing 1/2, 50 %, 5Gi of 10Gi, attempt 2"),
         ("Released", "Delete", builders.cleaned(state="Failed", error="No.", attempt=1), "wiping failed: No"),
         ("Released", "Delete", builders.cleaned(state="Verified"), "the disk is offered again now"),
+        ("Released", "Retain", builders.cleaned(state="Verified"), "offered again once the volume is deleted"),
         ("Failed", "Delete", None, "needs a person"),
     ],
 )

@@ -17,6 +17,15 @@ def test_a_retained_volume_is_wiped_for_its_own_uid() -> None:
     assert plan.spec.clean.requested_at
 
 
+def test_an_order_names_the_claim_unless_the_volume_is_retained() -> None:
+    for policy, claim in (("Retain", ""), ("Delete", "uid-of-claim")):
+        volume = builders.volume(persistentVolumeReclaimPolicy=policy)
+        plan = wipe.make_plan(builders.disk(phase="Releasing"), [volume])
+        assert plan.spec is not None
+        assert plan.spec.clean is not None
+        assert plan.spec.clean.claim_uid == claim
+
+
 def test_a_disk_whose_volume_was_deleted_is_wiped_for_that_volume() -> None:
     disk = builders.disk(phase="Unavailable", status={"reason": "NotCleaned", "eligible": False})
     plan = wipe.make_plan(disk, [])
@@ -82,6 +91,7 @@ def test_a_failed_order_gives_way_to_a_new_one_for_the_same_volume() -> None:
     assert plan.spec is not None
     assert plan.spec.clean is not None
     assert (plan.spec.clean.volume_uid, plan.spec.clean.method) == (builders.UID, ("fs-reset",))
+    assert plan.spec.clean.claim_uid == "uid-of-claim", "the manager takes an order for another claim back"
 
 
 def test_nobody_can_have_a_program_run_on_a_node() -> None:
