@@ -132,10 +132,10 @@ def _start(count: int, book: ledger.Ledger, programs: Programs) -> Cluster:
     cluster = Cluster(plane=plane, nodes=nodes, logs=programs.logs)
     for archive in images.busybox():
         for one in nodes:
-            _wait_for(one, lambda one=one: one.socket.exists(), programs, "start containerd")  # type: ignore[misc]
+            _wait_for(one, lambda one=one: one.socket.exists(), programs, "start containerd")
             one.load(archive)
     for one in nodes:
-        _wait_for(one, lambda one=one: _is_ready(plane, one.name), programs, "become Ready")  # type: ignore[misc]
+        _wait_for(one, lambda one=one: _is_ready(plane, one.name), programs, "become Ready")
     return cluster
 
 
