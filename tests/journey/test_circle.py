@@ -109,8 +109,7 @@ class Node:
             found = [pv for pv in self.api.get(VOLUMES)["items"] if pv["spec"]["local"]["path"] == path]
             return found[0] if len(found) == 1 and not found[0]["metadata"].get("deletionTimestamp") else None
 
-        wire.eventually(offered, f"{entry} is offered")
-        return offered()
+        return wire.eventually(offered, f"{entry} is offered")
 
     def phase(self, volume: Any, phase: str) -> None:
         path = f"{VOLUMES}/{volume['metadata']['name']}"
@@ -124,8 +123,11 @@ class Node:
         return next(disk for disk in self.api.get(DISKS)["items"] if disk["spec"]["entry"] == entry)
 
     def offered_again(self, entry: str, before: Any) -> Any:
-        wire.eventually(lambda: self.volume(entry)["metadata"]["uid"] != before["metadata"]["uid"], "it comes back")
-        return self.volume(entry)
+        def another() -> Any:
+            volume = self.volume(entry)
+            return volume if volume["metadata"]["uid"] != before["metadata"]["uid"] else None
+
+        return wire.eventually(another, f"{entry} comes back as another volume")
 
 
 @pytest.fixture

@@ -55,6 +55,7 @@ def manager() -> list[Object]:
     """The only writer of PersistentVolumes; it deletes claims too, of nodes that are gone for good."""
     return [
         rule((*READ, *WRITE), "", "persistentvolumes"),
+        rule(("patch",), "", "persistentvolumes/status"),
         rule((*READ, "delete"), "", "persistentvolumeclaims"),
         rule((*READ, *WRITE), DISKS_GROUP, DISKS),
         rule(("get", "patch", "update"), DISKS_GROUP, f"{DISKS}/status"),

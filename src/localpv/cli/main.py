@@ -29,7 +29,6 @@ COMMANDS = {
     "manager": "daemons",
     "manifests": "manifests",
     "migrate": "migrate",
-    "migrate": "migrate",
     "provisioner": "daemons",
     "volumes": "volumes",
     "wipe": "wipe",

@@ -7,6 +7,7 @@ import contextlib
 import os
 import re
 import select
+from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
 
@@ -80,6 +81,7 @@ def parse(text: bytes) -> MountTable:
     return MountTable(tuple(_line(line) for line in text.split(b"\n") if line))
 
 
+@lru_cache(maxsize=2048)  # the table is read at every change of it, and nearly all lines are those of the last time
 def _line(line: bytes) -> Mount:
     # Optional fields, any number of them, end at a lone dash; before them are exactly six, after them at most three.
     fields = line.split(b" ")

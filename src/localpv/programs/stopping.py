@@ -7,7 +7,6 @@ import contextlib
 import signal
 from collections.abc import Callable
 
-from localpv.programs.health import Health
 from localpv.runtime.group import Group
 
 
@@ -25,8 +24,11 @@ async def until_stopped(group: Group, ready: str, *, probes: str = "") -> None:
 
     `probes` is where /livez and /readyz are answered, as HOST:PORT; empty for nowhere.
     """
-    health = Health(probes) if probes else None
-    if health is not None:
+    health = None
+    if probes:
+        from localpv.programs.health import Health  # the server half of aiohttp costs 2 MB
+
+        health = Health(probes)
         await health.start()
 
     def started() -> None:
