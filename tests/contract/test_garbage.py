@@ -83,6 +83,7 @@ def test_dependent_with_another_owner_stays(api: Api, space: Space) -> None:
     )
 
 
+@pytest.mark.timeout(180)  # Kubernetes' collector learns of new kinds only every half minute
 def test_custom_owner(api: Api, space: Space) -> None:
     kind = custom.Kind()
     custom.define(api, kind.definition())
