@@ -20,4 +20,5 @@ async def main(folder: Path) -> None:
     await machine.cleaner().run()
 
 
-asyncio.run(main(Path(sys.argv[1])))
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1])))

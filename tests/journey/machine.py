@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -109,20 +109,38 @@ class Machine:
         """A loop device full of old data, with a link to it among the disks."""
         file = self.folder / f"{name}.img"
         file.write_bytes((PATTERN * (size // len(PATTERN) + 1))[:size])
-        device = loop.attach(file)
-        self._loops.append(device)
+        device = self.attach(file)
         if linked:
             (self.disks / name).symlink_to(device)
         return device
 
+    def attach(self, file: Path) -> Path:
+        """A loop device over a file, or over another device."""
+        device = loop.attach(file)
+        self._loops.insert(0, device)
+        return device
+
+    def run(self, *argv: str | Path) -> None:
+        subprocess.run(argv, check=True, capture_output=True)
+
+    def make_file_system(self, device: Path, *options: str) -> None:
+        self.run("mkfs.ext4", "-q", "-F", *options, device)
+
+    def script(self, name: str, *lines: str) -> tuple[str, ...]:
+        """A command of the administrator."""
+        path = self.folder / name
+        path.write_text("\n".join(("#!/bin/sh", *lines)) + "\n")
+        path.chmod(0o755)
+        return (str(path),)
+
     def mount(self, source: str | Path, at: Path, *options: str) -> Path:
         at.mkdir(parents=True, exist_ok=True)
-        subprocess.run(["mount", *options, str(source), str(at)], check=True, capture_output=True)
+        self.run("mount", *options, source, at)
         self._mounted.append(at)
         return at
 
     def unmount(self, at: Path) -> None:
-        subprocess.run(["umount", str(at)], check=True, capture_output=True)
+        self.run("umount", at)
 
     async def identity(self, entry: str, kind: DiskKind) -> Identity:
         path = self.disks / entry
@@ -157,6 +175,10 @@ class Machine:
         assert now is not None
         return await self.records.write_spec(now, msgspec.structs.replace(now.spec, clean=clean))
 
+    def file_says(self, disk: LocalDisk, text: str) -> bool:
+        """Whether the file of a record holds a text, for while another process has the records."""
+        return text in (self.folder / "records" / f"{disk.metadata.name}.json").read_text()
+
     async def status(self, disk: LocalDisk) -> Cleaning | None:
         now = await self.records.get(disk.metadata.name)
         assert now is not None
@@ -176,11 +198,18 @@ class Machine:
             raise AssertionError(f"never became {states} {reason}: {seen}") from None
 
 
+def open_machine(tmp_path: Path) -> Iterator[Machine]:
+    """For a fixture: a machine whose mounts and loop devices are gone after the test."""
+    machine = Machine(tmp_path)
+    machine.records.open()
+    try:
+        yield machine
+    finally:
+        machine.close()
+
+
 def holds_old_data(path: Path) -> bool:
     """Whether the old pattern can be read anywhere on a device, past the kernel's cache."""
     subprocess.run(["blockdev", "--flushbufs", path], check=True)
     with path.open("rb") as device:
         return any(PATTERN in chunk for chunk in iter(lambda: device.read(4 * MIB), b""))
-
-
-__all__ = ["MIB", "NODE", "PATTERN", "Machine", "holds_old_data"]
