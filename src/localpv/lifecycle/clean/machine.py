@@ -86,7 +86,10 @@ class Machine:
             if disk is not None and disk.spec.node_name == self._node and disk.spec.clean is None:
                 await self._tidy_up(disk)
             return Done()
-        if (seconds := states.seconds_until_due(orders.cleaning_for(disk, order), self._clock.now())) > 0:
+        seconds = states.seconds_until_due(
+            orders.cleaning_for(disk, order), self._clock.now(), requested_at=order.requested_at
+        )
+        if seconds > 0:
             self._forget(name)
             return LookAgain(after=seconds)
         try:

@@ -67,9 +67,7 @@ class HostHands:
                 on_progress(Progress(done=0, step="running a command"))
                 await self._trees.empty_with(argv, place.path, inside=place.folder)
             case plans.Remake():
-                raise errors.NotSupported(
-                    "a file system cannot be made anew here yet", hint="use fs-clean as fsCleanerCommand"
-                )
+                raise errors.NotSupported("a file system cannot be made anew in its place yet", hint="use fs-clean")
 
     async def _look_at_device(self, place: Place, recorded: Identity) -> Target:
         located = await self._workers.call(

@@ -81,6 +81,11 @@ def plan(order: CleanOrder, settings: ClassSettings, *, kind: DiskKind) -> Plan:
     allowed to run anything as root on every node.
     """
     found = read(words(order, settings, kind=kind), kind=kind)
+    if isinstance(found, Remake):
+        # It would have to unmount, format and mount again, where a crash in between leaves nobody who mounts it.
+        raise errors.NotSupported(
+            "a file system cannot be made anew in its place yet", hint="use fs-clean, or offer the device itself"
+        )
     own = _of_class(settings, kind)
     if is_command(found) and order.method and order.method not in (own.method, own.given):
         raise errors.NotSupported(

@@ -44,11 +44,17 @@ def instant(text: str | None) -> datetime | None:
         return None
 
 
-def seconds_until_due(cleaning: Cleaning | None, now: datetime) -> float:
-    """How long a failed cleaning still has to wait; 0 when it may begin."""
+def seconds_until_due(cleaning: Cleaning | None, now: datetime, *, requested_at: str | None = None) -> float:
+    """How long a failed cleaning still has to wait; 0 when it may begin.
+
+    An order that was given after the failure does not wait: a person has seen it and wants another try, perhaps by
+    another method.
+    """
     if cleaning is None or cleaning.state != CleaningState.FAILED:
         return 0.0
-    due = instant(cleaning.next_attempt_at)
+    requested, ended, due = map(instant, (requested_at, cleaning.finished_at, cleaning.next_attempt_at))
+    if requested and ended and requested > ended:
+        return 0.0
     # A clock that was set back must not hold a disk up for years.
     return min(max(0.0, (due - now).total_seconds()), MOST_WAIT_SECONDS) if due else 0.0
 

@@ -11,6 +11,7 @@ import pytest
 from tests.unit.lifecycle.clean.world import CHUNKS, SETTINGS, Killed, World
 
 from localpv import errors
+from localpv.api.kinds.localdisk import CleanOrder, DiskKind
 from localpv.lifecycle.clean.machine import REFUSED_SECONDS, Limits
 from localpv.lifecycle.config.cleaners import Cleaner as CleanerSetting
 from localpv.runtime.controller import Done, LookAgain
@@ -140,6 +141,16 @@ async def test_command_that_is_not_the_one_of_the_class_is_refused(world: World)
     assert len(world.disk(name).dirty) == CHUNKS
 
 
+async def test_making_the_file_system_anew_is_refused_before_anything_is_touched(world: World) -> None:
+    name = world.add(method=("fs-remake",))
+    disk = world.records.disks[name]
+    status = msgspec.structs.replace(disk.status, kind=DiskKind.MOUNT_POINT)
+    world.records.put(msgspec.structs.replace(disk, status=status))
+    await world.step(name)
+    assert (world.cleaning(name).reason, world.cleaning(name).attempt) == ("NotSupported", 0)
+    assert len(world.disk(name).dirty) == CHUNKS
+
+
 @pytest.mark.seed("CLN-6")
 async def test_command_of_the_class_is_run(world: World) -> None:
     command = ("/opt/wipe.sh", "3")
@@ -224,6 +235,22 @@ async def test_restart_does_not_shorten_the_wait_after_a_failure(world: World) -
     outcome = await world.step(name)
     assert isinstance(outcome, LookAgain) and outcome.after > 9
     assert world.cleaning(name).attempt == 1
+
+
+async def test_order_given_after_a_failure_does_not_wait(world: World) -> None:
+    name = world.add()
+    world.disk(name).fails = [errors.HostError("no")]
+    await world.step(name)
+    await world.clock.advance(2)
+    again = CleanOrder(
+        volume_name="pv",
+        volume_uid="uid-1",
+        method=("shred", "1"),
+        requested_at=world.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ"),
+    )
+    world.change(name, lambda spec: msgspec.structs.replace(spec, clean=again))
+    assert await world.step(name) == Done()
+    assert (world.cleaning(name).state, world.cleaning(name).method) == ("Verified", ("shred", "1"))
 
 
 async def test_waits_never_grow_beyond_half_an_hour(world: World) -> None:
