@@ -402,30 +402,23 @@ async def test_dead_disk_delays_nobody_else(target: wire.Target, machine: Machin
     devices = HalfDead(workers, machine.folder / "dead")
     async with discovering(target, machine, workers=workers, devices=devices, volume_mode="Block") as node:
         await node.discovery.wait_looked()
-        began = time.monotonic()
-
         machine.link("dead", machine.device())
         for number in range(5):
             machine.link(f"alive-{number}", machine.device())
         for number in range(5):
             await node.until(f"alive-{number}", "Available")
 
-        assert time.monotonic() - began < 0.5
+        # All of them came while the dead one was still being asked.
         await node.until("dead", "Unavailable", "Hung")
         devices.revived.set()
         await node.until("dead", "Available")
 
 
-async def test_mount_is_a_record_within_a_tenth_of_a_second(machine: Machine, node: Node) -> None:
+async def test_mount_is_a_record_without_waiting_for_the_next_round(machine: Machine, node: Node) -> None:
+    """Told by the kernel: the round that looks at everything is a minute away. How fast is for `make bench` to say."""
     await node.discovery.wait_looked()
-    took = []
     for number in range(20):
         name = f"m{number}"
         (machine.folder / name).mkdir()
-        await asyncio.sleep(0.05)
-        began = time.monotonic()
         machine.mount(name)
         await node.until(name, "Available")
-        took.append(time.monotonic() - began)
-
-    assert sorted(took)[len(took) // 2] < 0.1, took
