@@ -83,7 +83,8 @@ async def _changes(
         yield now
         try:
             # The first sign comes at once from an agent that runs.
-            await asyncio.wait_for(changed.wait(), SILENT_SECONDS if silent else None)
+            async with asyncio.timeout(SILENT_SECONDS if silent else None):
+                await changed.wait()
             silent = False
         except TimeoutError:
             silent = False

@@ -78,7 +78,8 @@ async def _screen(objects: Objects[LocalDisk], selection: Selection, *, wide: bo
                 live.update(picture(cache, bars, console, wide=wide), refresh=True)
                 await asyncio.sleep(FASTEST)
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(changed.wait(), REFRESH)
+                    async with asyncio.timeout(REFRESH):
+                        await changed.wait()
 
 
 def picture(cache: Cache[LocalDisk], bars: Bars, console: Console, *, wide: bool) -> RenderableType:

@@ -80,7 +80,8 @@ async def run(
         streams.cancel()
         if process.returncode is None:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(asyncio.shield(process.wait()), REAP_SECONDS)
+                async with asyncio.timeout(REAP_SECONDS):
+                    await asyncio.shield(process.wait())
     if exit_code not in ok:
         raise errors.CommandFailed(argv, exit_code=exit_code, stderr=stderr or stdout)
     return Output(exit_code=exit_code, stdout=stdout, stderr=stderr)

@@ -47,7 +47,9 @@ class Workers:
             self.refuse_stuck(key)
             done = _start(function, name=f"host {key}")
             try:
-                return await asyncio.wait_for(asyncio.shield(done), timeout)
+                # Not wait_for: in Python 3.11 it loses a cancellation that comes together with the result.
+                async with asyncio.timeout(timeout):
+                    return await asyncio.shield(done)
             except TimeoutError as error:
                 if done.done() and not done.cancelled() and done.exception() is error:
                     raise

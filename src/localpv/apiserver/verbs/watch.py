@@ -131,7 +131,8 @@ class Watch:
     async def _wait(self, seconds: float) -> None:
         changed = self._table.changed()
         try:
-            await asyncio.wait_for(changed, seconds)
+            async with asyncio.timeout(seconds):
+                await changed
         except TimeoutError:
             pass
         finally:

@@ -92,8 +92,7 @@ class Watched:
             await asyncio.wait({task, tick}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             tick.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await tick
+            await asyncio.wait({tick})  # which does not take a cancellation of ours for that of the tick
         return task.done()
 
     def _write_progress(self, now: float) -> None:
