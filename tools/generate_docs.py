@@ -194,6 +194,7 @@ LIMITS = (
     Limit("cli.bars.LINGER_SECONDS", "s", "the bar of a disk that is clean goes from the screen"),
     Limit("cli.seeing.SILENT_SECONDS", "s", "`localpv wipe` says where to look when no agent has begun"),
     Limit("programs.live.REFRESH", "s", "the live view of `localpv up` is drawn again"),
+    Limit("lifecycle.discover.discovery.SETTLE_SECONDS", "s", "a new plain directory is offered"),
 )  # fmt: skip
 """What is bounded, and what happens then. Prose quotes them as `NAME` (value); a test compares that with the code."""
 
@@ -436,7 +437,10 @@ def layers() -> str:
         apart = [
             line.strip().replace("localpv.", "") for line in contract.get("modules", "").splitlines() if line.strip()
         ]
+        sources = [line.strip().replace("localpv.", "") for line in contract.get("source_modules", "").split()]
         rule = " -> ".join(modules) if modules else f"{' and '.join(apart)} import nothing of each other"
+        if sources:
+            rule = f"{' and '.join(sources)} import nothing else"
         lines.append(f"- {contract['name']}: `{rule}`" if modules else f"- {contract['name']}: {rule}.")
     return "\n".join(lines)
 
