@@ -33,6 +33,7 @@ CLASSES: dict[str, dict[str, Any]] = {
     "circle-freed-mount": {},
     "circle-dd-zero": {"volumeMode": "Block", "blockCleanerCommand": ["dd-zero"]},
     "circle-fs-reset": {"volumeMode": "Block", "blockCleanerCommand": ["fs-reset"]},
+    "circle-mixed": {"fsType": "ext4"},
     "circle-killed": {
         "volumeMode": "Block",
         "namePattern": "disk*",
@@ -149,6 +150,37 @@ def test_block_volume_keeps_its_data_between_pods_and_is_wiped_when_released(
             node.run("rm", f"/mnt/{name}/disk")
 
 
+@pytest.mark.seed("E2E-11")
+def test_folder_and_device_in_one_place_are_both_file_systems_for_pods_and_each_is_cleaned_its_way(
+    running: cluster.Cluster, here: pods.Here
+) -> None:
+    node, name = running.nodes[1], "circle-mixed"
+    with running.disk(DISK_BYTES) as device:
+        node.run("sh", "-c", f"mkdir /mnt/{name}/disk && ln -s {device} /mnt/{name}/device")
+        try:
+            old = [_offered(here, name, entry=entry) for entry in ("device", "disk")]
+            assert [one["spec"].get("volumeMode") for one in old] == ["Filesystem", "Filesystem"]
+            # Only the directory has a gigabyte, and the smallest volume that is large enough is taken.
+            claims = [_claim(here, name, resources={"requests": {"storage": size}}) for size in ("8Mi", "1Gi")]
+            both = {"volumes": [_volume(claim) for claim in claims]}
+            mounts = [{"name": claim, "mountPath": path} for claim, path in zip(claims, ("/a", "/b"), strict=True)]
+            write = "echo secret >/a/file; echo secret >/b/file; sync; grep -w /a /proc/mounts"
+            pod, said = here.run("sh", "-c", write, spec=both, volumeMounts=mounts)
+            assert said.split()[2] == "ext4"
+            assert node.run("ls", f"/mnt/{name}/disk") == "file\n"
+
+            here.delete(pod["metadata"]["name"])
+            for claim in claims:
+                here.api.delete(here.space.core("persistentvolumeclaims", claim))
+            for entry, before in zip(("device", "disk"), old, strict=True):
+                _offered(here, name, entry=entry, instead_of=before)
+
+            assert not _has_file_system(device)
+            assert node.run("ls", "-A", f"/mnt/{name}/disk") == ""
+        finally:
+            node.run("rm", f"/mnt/{name}/device")
+
+
 @pytest.mark.seed("DEL-8")
 def test_volume_comes_back_only_clean_when_its_agent_is_killed_while_it_cleans(
     running: cluster.Cluster, here: pods.Here
@@ -202,6 +234,10 @@ def _claim(here: pods.Here, name: str, **spec: Any) -> str:
     return str(made["metadata"]["name"])
 
 
+def _volume(claim: str) -> dict[str, Any]:
+    return {"name": claim, "persistentVolumeClaim": {"claimName": claim}}
+
+
 def _kill_agent(here: pods.Here, node: Node) -> None:
     """Kill the agent's process as the kernel does when memory runs out: nothing can be tidied up."""
     agent = next(pod for pod in _pods(here.api, "agent") if pod["spec"]["nodeName"] == node.name)
@@ -230,18 +266,19 @@ def _volumes(here: pods.Here, name: str) -> list[Any]:
     return [one for one in found if one["spec"].get("storageClassName") == name]
 
 
-def _offered(here: pods.Here, name: str, *, instead_of: Any = None) -> Any:
-    """The class's volume once it is there to be claimed, and another than before."""
+def _offered(here: pods.Here, name: str, *, entry: str = "disk", instead_of: Any = None) -> Any:
+    """The volume of an entry once it is there to be claimed, and another than before."""
     before = instead_of and instead_of["metadata"]["uid"]
 
     def look() -> Any:
         for volume in _volumes(here, name):
-            if volume["status"].get("phase") == "Available" and volume["metadata"]["uid"] != before:
+            there = volume["spec"]["local"]["path"] == f"/mnt/{name}/{entry}"
+            if there and volume["status"].get("phase") == "Available" and volume["metadata"]["uid"] != before:
                 return volume
         return None
 
     try:
-        return wire.eventually(look, f"a volume of {name} is available", within=SECONDS)
+        return wire.eventually(look, f"the volume of /mnt/{name}/{entry} is available", within=SECONDS)
     except AssertionError as error:
         disks = [one for one in _disks(here) if one["spec"]["storageClassName"] == name]
         raise AssertionError(f"{error}\n{json.dumps([*disks, *_volumes(here, name)], indent=1)}") from None
