@@ -60,7 +60,7 @@ def installed(running: cluster.Cluster, localpv_image: str, watcher: wire.Api) -
     objects = subprocess.run(command, input=json.dumps(config), capture_output=True, text=True, check=True).stdout
     _kubectl(running, "apply", "-f", "-", given=objects)
     try:
-        wire.eventually(lambda: _all_run(running, watcher), "agents and managers run", within=SECONDS)
+        wire.eventually(lambda: _all_run(running, watcher), "agents and managers are ready", within=SECONDS)
         yield
     finally:
         _kubectl(running, "delete", "--timeout=60s", "--ignore-not-found", "-f", "-", given=objects)
@@ -250,8 +250,12 @@ def _kill_agent(here: pods.Here, node: Node) -> None:
 
 def _all_run(running: cluster.Cluster, api: wire.Api) -> bool:
     agents, managers = _pods(api, "agent"), _pods(api, "manager")
-    up = [one for one in (*agents, *managers) if one["status"]["phase"] == "Running"]
+    up = [one for one in (*agents, *managers) if _is_ready(one)]
     return len(agents) == len(running.nodes) and len(managers) == 2 and len(up) == len(agents) + len(managers)
+
+
+def _is_ready(pod: Any) -> bool:
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in pod["status"].get("conditions", ()))
 
 
 def _pods(api: wire.Api, component: str) -> list[Any]:

@@ -74,7 +74,15 @@ def agent(
     _start_logging(log_level)
     node = environment.read(os.environ).node_name
     asyncio.run(
-        program.run(program.Settings(connection=connection(kubeconfig, context), node=node, config=config, state=state))
+        program.run(
+            program.Settings(
+                connection=connection(kubeconfig, context),
+                probes=_address(listen_address),
+                node=node,
+                config=config,
+                state=state,
+            )
+        )
     )
 
 
@@ -94,7 +102,15 @@ def provisioner(
     _start_logging(log_level)
     node = environment.read(os.environ).node_name
     asyncio.run(
-        program.run(program.Settings(connection=connection(kubeconfig, context), node=node, config=config, state=state))
+        program.run(
+            program.Settings(
+                connection=connection(kubeconfig, context),
+                probes=_address(listen_address),
+                node=node,
+                config=config,
+                state=state,
+            )
+        )
     )
 
 
