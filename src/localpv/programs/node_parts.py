@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 from pathlib import Path
 
 from localpv.client.client import Client
@@ -23,18 +21,6 @@ from localpv.lifecycle.records.protocol import Records
 from localpv.programs.configuring import Configured
 from localpv.runtime.clock import Clock
 from localpv.runtime.group import Group
-
-_ARENA_MAX = -8
-"""M_ARENA_MAX of glibc's malloc.h"""
-
-
-def spare_memory() -> None:
-    """Let all threads share one heap: glibc gives each its own, and those of short-lived workers stay.
-
-    Call it before the first thread. Measured with `tools/bench_circle.py`: 57 MB become 47 MB.
-    """
-    with contextlib.suppress(OSError, AttributeError):  # another libc has other habits
-        ctypes.CDLL(None).mallopt(_ARENA_MAX, 1)
 
 
 def add_to(

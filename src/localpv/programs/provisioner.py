@@ -38,7 +38,6 @@ class Settings:
 
 async def run(settings: Settings) -> None:
     """Serve this node until SIGTERM or Ctrl-C."""
-    node_parts.spare_memory()
     clock = SystemClock()
     async with clients.connect(settings.connection, component="provisioner") as client:
         configured = Configured(configuring.from_folder(settings.config), clock=clock)
