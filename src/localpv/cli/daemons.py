@@ -7,7 +7,9 @@ import logging
 import os
 import socket
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -58,60 +60,42 @@ def _start_logging(level: str) -> None:
     logging.basicConfig(level=level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s")
 
 
-@click.command()
-@connection_options
-@_config
-@_state
-@_listen_address
-@_log_level
-def agent(
-    kubeconfig: Path | None, context: str, config: Path, state: Path, listen_address: str, log_level: str
+def _node_options(command: Command) -> Command:
+    """Options of the programs that serve one node."""
+    for option in (_log_level, _listen_address, _state, _config, connection_options):
+        command = option(command)
+    return command
+
+
+def _serve_node(
+    program: str, kubeconfig: Path | None, context: str, config: Path, state: Path, listen_address: str, log_level: str
 ) -> None:
+    from localpv.lifecycle.config import environment
+    from localpv.programs.node_parts import Settings
+
+    _start_logging(log_level)
+    settings = Settings(
+        connection=connection(kubeconfig, context),
+        probes=_address(listen_address),
+        node=environment.read(os.environ).node_name,
+        config=config,
+        state=state,
+    )
+    asyncio.run(import_module(f"localpv.programs.{program}").run(settings))
+
+
+@click.command()
+@_node_options
+def agent(**options: Any) -> None:
     """Discover and clean the disks of the node that MY_NODE_NAME names."""
-    from localpv.lifecycle.config import environment
-    from localpv.programs import agent as program
-
-    _start_logging(log_level)
-    node = environment.read(os.environ).node_name
-    asyncio.run(
-        program.run(
-            program.Settings(
-                connection=connection(kubeconfig, context),
-                probes=_address(listen_address),
-                node=node,
-                config=config,
-                state=state,
-            )
-        )
-    )
+    _serve_node("agent", **options)
 
 
 @click.command()
-@connection_options
-@_config
-@_state
-@_listen_address
-@_log_level
-def provisioner(
-    kubeconfig: Path | None, context: str, config: Path, state: Path, listen_address: str, log_level: str
-) -> None:
+@_node_options
+def provisioner(**options: Any) -> None:
     """Do all for the node that MY_NODE_NAME names: a drop-in for the classic DaemonSet."""
-    from localpv.lifecycle.config import environment
-    from localpv.programs import provisioner as program
-
-    _start_logging(log_level)
-    node = environment.read(os.environ).node_name
-    asyncio.run(
-        program.run(
-            program.Settings(
-                connection=connection(kubeconfig, context),
-                probes=_address(listen_address),
-                node=node,
-                config=config,
-                state=state,
-            )
-        )
-    )
+    _serve_node("provisioner", **options)
 
 
 @click.command()

@@ -2,28 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
-
 from localpv.client import client as clients
-from localpv.client.config import Connection
 from localpv.lifecycle.records.api import ApiRecords
 from localpv.programs import configuring, node_parts, stopping
 from localpv.programs.configuring import Configured
+from localpv.programs.node_parts import Settings
 from localpv.runtime.clock import SystemClock
 from localpv.runtime.group import Group
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    connection: Connection
-    probes: str = ""
-    """HOST:PORT where /livez and /readyz are answered; empty for nowhere."""
-    node: str
-    config: Path
-    """Folder with the keys of the ConfigMap as files."""
-    state: Path
-    """Folder for locks of devices that are being cleaned."""
 
 
 async def run(settings: Settings) -> None:

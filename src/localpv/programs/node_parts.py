@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from localpv.client.client import Client
+from localpv.client.config import Connection
 from localpv.host.devices import KernelDevices
 from localpv.host.folders import KernelFolders
 from localpv.host.mounts import KernelMounts
@@ -21,6 +23,22 @@ from localpv.lifecycle.records.protocol import Records
 from localpv.programs.configuring import Configured
 from localpv.runtime.clock import Clock
 from localpv.runtime.group import Group
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What a program that serves one node is told."""
+
+    connection: Connection
+    probes: str = ""
+    """HOST:PORT where /livez and /readyz are answered; empty for nowhere."""
+
+    node: str
+    config: Path
+    """Folder with the keys of the ConfigMap as files."""
+
+    state: Path
+    """Folder for locks of devices that are being cleaned, and for records where there is no kind for them."""
 
 
 def add_to(

@@ -7,12 +7,10 @@ not installed, or not allowed as with the classic roles, its records live in a f
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from pathlib import Path
 
 from localpv.client import client as clients
 from localpv.client.client import Client
-from localpv.client.config import Connection
 from localpv.errors import Forbidden, NotFound
 from localpv.lifecycle.manager import Manager
 from localpv.lifecycle.records.api import ApiRecords
@@ -20,20 +18,11 @@ from localpv.lifecycle.records.folder import FolderRecords
 from localpv.lifecycle.records.protocol import Records
 from localpv.programs import configuring, node_parts, stopping
 from localpv.programs.configuring import Configured
+from localpv.programs.node_parts import Settings
 from localpv.runtime.clock import Clock, SystemClock
 from localpv.runtime.group import Group
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    connection: Connection
-    probes: str = ""
-    """HOST:PORT where /livez and /readyz are answered; empty for nowhere."""
-    node: str
-    config: Path
-    state: Path
 
 
 async def run(settings: Settings) -> None:
