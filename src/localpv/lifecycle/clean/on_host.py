@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from localpv import errors
-from localpv.api.kinds.localdisk import DiskIdentity, DiskKind, LocalDisk
+from localpv.api.kinds.localdisk import DiskKind, LocalDisk
 from localpv.host import openat, paths
 from localpv.host.devices import Devices
 from localpv.host.mounts import Mounts
@@ -14,6 +14,7 @@ from localpv.host.openers import Openers
 from localpv.host.trees import Trees
 from localpv.host.wiping import Wiping
 from localpv.host.workers import Report, Workers
+from localpv.lifecycle import identity as identities
 from localpv.lifecycle.clean import plans
 from localpv.lifecycle.clean.hands import Target
 from localpv.lifecycle.clean.places import Place
@@ -161,22 +162,7 @@ def _recorded(disk: LocalDisk) -> Identity:
             "nobody recorded which disk the volume was on, so none can be wiped for it",
             hint="look at the disk and, if it is the right one, order it by hand: localpv wipe",
         )
-    return identity_of(disk.spec.identity)
-
-
-def identity_of(recorded: DiskIdentity) -> Identity:
-    """An identity as it stands in a record."""
-    return Identity(
-        by_id=recorded.by_id,
-        wwn=recorded.wwn,
-        serial=recorded.serial,
-        part_uuid=recorded.part_uuid,
-        fs_uuid=recorded.fs_uuid,
-        major_minor=recorded.major_minor,
-        size_bytes=recorded.size_bytes,
-        model=recorded.model,
-        mount_id=recorded.mount_id,
-    )
+    return identities.read(disk.spec.identity)
 
 
 def _without_device(identity: Identity) -> bool:

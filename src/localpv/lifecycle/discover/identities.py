@@ -1,39 +1,10 @@
-"""Identities on the wire and in the model, and when two of them cannot be the same disk."""
+"""When what was recorded and what is there now cannot be the same disk."""
 
 from __future__ import annotations
 
 from localpv.api.kinds.localdisk import DiskIdentity, DiskKind
+from localpv.lifecycle import identity
 from localpv.model.identity import Identity, Mismatch
-
-
-def written(identity: Identity) -> DiskIdentity:
-    """As a LocalDisk has it."""
-    return DiskIdentity(
-        by_id=identity.by_id,
-        wwn=identity.wwn,
-        serial=identity.serial,
-        part_uuid=identity.part_uuid,
-        fs_uuid=identity.fs_uuid,
-        major_minor=identity.major_minor,
-        size_bytes=identity.size_bytes,
-        model=identity.model,
-        mount_id=identity.mount_id,
-    )
-
-
-def read(identity: DiskIdentity) -> Identity:
-    """As the model has it."""
-    return Identity(
-        by_id=identity.by_id,
-        wwn=identity.wwn,
-        serial=identity.serial,
-        part_uuid=identity.part_uuid,
-        fs_uuid=identity.fs_uuid,
-        major_minor=identity.major_minor,
-        size_bytes=identity.size_bytes,
-        model=identity.model,
-        mount_id=identity.mount_id,
-    )
 
 
 def contradictions(recorded: DiskIdentity, now: Identity, *, kind: DiskKind | None) -> tuple[Mismatch, ...]:
@@ -41,7 +12,7 @@ def contradictions(recorded: DiskIdentity, now: Identity, *, kind: DiskKind | No
 
     Whoever has a device may make a new file system on it, so there the file system does not count.
     """
-    before = read(recorded)
+    before = identity.read(recorded)
     if kind is not DiskKind.BLOCK_DEVICE and _only_memory(before) and _only_memory(now):
         # A file system without a device (tmpfs, ZFS) has another number after each start, and some change their size
         # with what is in them. Nothing that lasts can be read about it, so nothing can speak against it.

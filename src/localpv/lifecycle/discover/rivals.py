@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from localpv.api.kinds.localdisk import DiskIdentity, DiskKind, LocalDisk
-from localpv.lifecycle.discover import identities, rules
+from localpv.lifecycle import identity
+from localpv.lifecycle.discover import rules
 from localpv.lifecycle.discover.facts import Facts
 from localpv.lifecycle.discover.roster import Roster
 from localpv.lifecycle.discover.sighting import Place, Sighting
@@ -68,7 +69,7 @@ def _is_disk_of(record: LocalDisk, sighting: Sighting, facts: Facts | None) -> b
     else:
         # Parts of one file system share its identity; only the whole of it is surely the same volume.
         same_kind, contents = sighting.mount is not None and sighting.mount.root == "/", True
-    return same_kind and identities.read(recorded).same_device(facts.identity, contents=contents)
+    return same_kind and identity.read(recorded).same_device(facts.identity, contents=contents)
 
 
 def _may_be(recorded: DiskIdentity, now: Identity) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from localpv.api.kinds.localdisk import CleaningState, LocalDisk, LocalDiskStatus, Phase, size_text
-from localpv.lifecycle.discover import identities, rules
+from localpv.lifecycle import identity
+from localpv.lifecycle.discover import rules
 from localpv.lifecycle.discover.facts import Facts
 from localpv.lifecycle.discover.rules import Verdict
 from localpv.lifecycle.discover.sighting import Sighting
@@ -55,7 +56,7 @@ def _with_facts(status: LocalDiskStatus, verdict: Verdict, facts: Facts) -> Loca
         medium=facts.medium.value,
         capacity_bytes=facts.capacity_bytes,
         size=size_text(facts.capacity_bytes) if facts.capacity_bytes else "",
-        identity=identities.written(facts.identity) if facts.identity else None,
+        identity=identity.written(facts.identity) if facts.identity else None,
     )
 
 
