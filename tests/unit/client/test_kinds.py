@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, get_args
 
+import msgspec
 import pytest
 from msgspec import structs
 
 from localpv import errors
 from localpv.api import kinds
+from localpv.api.schema import catalogue
+from localpv.api.schema.node import Node
 from localpv.client import sharing
 from localpv.client.codec import TypedCodec, UntypedCodec
 
@@ -110,7 +114,7 @@ def test_shared_values_do_not_pile_up_for_ever(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize(
-    "kind", [kind for kind in vars(kinds).values() if isinstance(kind, type) and "resource" in vars(kind)]
+    "kind", [each for each in vars(kinds).values() if isinstance(each, type) and issubclass(each, kinds.Kind)][1:]
 )
 def test_fields_that_a_kind_shares_exist(kind: type[kinds.Kind]) -> None:
     for path in kind.shared:
@@ -138,3 +142,23 @@ def test_micro_times_always_have_six_digits() -> None:
     moment = datetime(2030, 1, 1, tzinfo=UTC)
     assert kinds.write_time(moment) == "2030-01-01T00:00:00.000000Z"
     assert kinds.read_time("2030-01-01T00:00:00Z") == moment
+
+
+def _misnamed(struct: type[Any], node: Node, path: str) -> Iterator[str]:
+    """Fields of a struct, and of those inside it, that Kubernetes does not have under that name."""
+    for field in structs.fields(struct):
+        below = node.fields.get(field.encode_name)
+        if below is None:
+            yield f"{path}.{field.encode_name}"
+            continue
+        inner = [each for each in (field.type, *get_args(field.type)) if isinstance(each, type)]
+        for each in inner:
+            if issubclass(each, msgspec.Struct):
+                yield from _misnamed(each, below.items or below, f"{path}.{field.encode_name}")
+
+
+@pytest.mark.parametrize("kind", [kinds.Pod, kinds.Node, kinds.PersistentVolume, kinds.PersistentVolumeClaim])
+def test_fields_of_a_struct_are_called_as_in_kubernetes(kind: type[kinds.Kind]) -> None:
+    node = catalogue.built_in().node(f"io.k8s.api.core.v1.{kind.__name__}")
+    # One struct serves dataSource and dataSourceRef; only the second has a namespace.
+    assert [name for name in _misnamed(kind, node, kind.__name__) if "dataSource." not in name] == []

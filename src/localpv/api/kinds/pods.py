@@ -1,65 +1,36 @@
-"""Pod: where it runs, how far it is, and everything about its volumes."""
+"""Pod: where it may run, what it runs, and how far it is."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
-from localpv.api.kinds.meta import Kind, Part, resource_of
-from localpv.api.kinds.volumes import PersistentVolumeClaimSpec
+import msgspec
+
+from localpv.api.kinds.containers import Container, ContainerStatus
+from localpv.api.kinds.meta import NOTHING, Kind, Part, resource_of
+from localpv.api.kinds.placing import Affinity, SchedulingGate, Toleration, TopologySpreadConstraint
+from localpv.api.kinds.pod_volumes import Volume
 from localpv.api.resources import Resource
-
-
-class PersistentVolumeClaimVolumeSource(Part, frozen=True, kw_only=True):
-    claim_name: str
-    read_only: bool = False
-
-
-class ClaimTemplate(Part, frozen=True, kw_only=True):
-    spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()
-
-
-class EphemeralVolumeSource(Part, frozen=True, kw_only=True):
-    """A volume that comes and goes with its pod, through a claim named `POD-VOLUME`."""
-
-    volume_claim_template: ClaimTemplate | None = None
-
-
-class HostPathVolumeSource(Part, frozen=True, kw_only=True):
-    path: str
-    type: str | None = None
-
-
-class Volume(Part, frozen=True, kw_only=True):
-    """One of spec.volumes; the sources that are no matter of claims are not told apart."""
-
-    name: str
-    persistent_volume_claim: PersistentVolumeClaimVolumeSource | None = None
-    ephemeral: EphemeralVolumeSource | None = None
-    host_path: HostPathVolumeSource | None = None
-
-
-class VolumeMount(Part, frozen=True, kw_only=True):
-    name: str
-    mount_path: str
-    sub_path: str = ""
-    read_only: bool = False
-
-
-class VolumeDevice(Part, frozen=True, kw_only=True):
-    name: str
-    device_path: str
-
-
-class Container(Part, frozen=True, kw_only=True):
-    name: str
-    image: str = ""
-    volume_mounts: tuple[VolumeMount, ...] = ()
-    volume_devices: tuple[VolumeDevice, ...] = ()
 
 
 class PodSecurityContext(Part, frozen=True, kw_only=True):
     fs_group: int | None = None
     fs_group_change_policy: str | None = None
+    run_as_user: int | None = None
+    run_as_group: int | None = None
+    run_as_non_root: bool | None = None
+    supplemental_groups: tuple[int, ...] = ()
+
+
+class PodCondition(Part, frozen=True, kw_only=True):
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    last_probe_time: str | None = None
+    last_transition_time: str | None = None
+    observed_generation: int = 0
 
 
 class PodSpec(Part, frozen=True, kw_only=True):
@@ -67,16 +38,39 @@ class PodSpec(Part, frozen=True, kw_only=True):
     init_containers: tuple[Container, ...] = ()
     volumes: tuple[Volume, ...] = ()
     node_name: str = ""
+    node_selector: Mapping[str, str] = NOTHING
+    affinity: Affinity | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
+    scheduling_gates: tuple[SchedulingGate, ...] = ()
     scheduler_name: str = ""
+    priority: int | None = None
     service_account_name: str = ""
     restart_policy: str = ""
+    termination_grace_period_seconds: int | None = None
+    active_deadline_seconds: int | None = None
+    host_network: bool = False
+    host_pid: bool = msgspec.field(name="hostPID", default=False)
+    host_ipc: bool = msgspec.field(name="hostIPC", default=False)
+    share_process_namespace: bool = False
+    hostname: str = ""
+    subdomain: str = ""
     security_context: PodSecurityContext | None = None
+    overhead: Mapping[str, str] = NOTHING
 
 
 class PodStatus(Part, frozen=True, kw_only=True):
     phase: str = ""
     reason: str = ""
     message: str = ""
+    conditions: tuple[PodCondition, ...] = ()
+    host_ip: str = msgspec.field(name="hostIP", default="")
+    pod_ip: str = msgspec.field(name="podIP", default="")
+    start_time: str | None = None
+    nominated_node_name: str = ""
+    container_statuses: tuple[ContainerStatus, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+    qos_class: str = ""
 
 
 class Pod(Kind, frozen=True, kw_only=True):
@@ -87,6 +81,7 @@ class Pod(Kind, frozen=True, kw_only=True):
         "spec.scheduler_name",
         "spec.service_account_name",
         "spec.restart_policy",
+        "spec.tolerations",
         "status.phase",
     )
 

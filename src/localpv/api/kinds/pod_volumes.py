@@ -1,0 +1,105 @@
+"""The volumes of a pod, by where their content comes from."""
+
+from __future__ import annotations
+
+import msgspec
+
+from localpv.api.kinds.containers import FieldSelector, ResourceFieldSelector
+from localpv.api.kinds.meta import ObjectMeta, Part
+from localpv.api.kinds.volumes import PersistentVolumeClaimSpec
+
+
+class PersistentVolumeClaimVolumeSource(Part, frozen=True, kw_only=True):
+    claim_name: str
+    read_only: bool = False
+
+
+class ClaimTemplate(Part, frozen=True, kw_only=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()
+
+
+class EphemeralVolumeSource(Part, frozen=True, kw_only=True):
+    """A volume that comes and goes with its pod, through a claim named `POD-VOLUME`."""
+
+    volume_claim_template: ClaimTemplate | None = None
+
+
+class HostPathVolumeSource(Part, frozen=True, kw_only=True):
+    path: str
+    type: str | None = None
+
+
+class EmptyDirVolumeSource(Part, frozen=True, kw_only=True):
+    medium: str = ""
+    size_limit: str | None = None
+
+
+class KeyToPath(Part, frozen=True, kw_only=True):
+    key: str
+    path: str
+    mode: int | None = None
+
+
+class ConfigMapVolumeSource(Part, frozen=True, kw_only=True):
+    name: str = ""
+    items: tuple[KeyToPath, ...] = ()
+    default_mode: int | None = None
+    optional: bool = False
+
+
+class SecretVolumeSource(Part, frozen=True, kw_only=True):
+    secret_name: str = ""
+    items: tuple[KeyToPath, ...] = ()
+    default_mode: int | None = None
+    optional: bool = False
+
+
+class DownwardAPIFile(Part, frozen=True, kw_only=True):
+    path: str
+    field_ref: FieldSelector | None = None
+    resource_field_ref: ResourceFieldSelector | None = None
+    mode: int | None = None
+
+
+class DownwardAPIVolumeSource(Part, frozen=True, kw_only=True):
+    items: tuple[DownwardAPIFile, ...] = ()
+    default_mode: int | None = None
+
+
+class SecretProjection(Part, frozen=True, kw_only=True):
+    name: str = ""
+    items: tuple[KeyToPath, ...] = ()
+    optional: bool = False
+
+
+class ServiceAccountTokenProjection(Part, frozen=True, kw_only=True):
+    path: str
+    audience: str = ""
+    expiration_seconds: int | None = None
+
+
+class VolumeProjection(Part, frozen=True, kw_only=True):
+    config_map: SecretProjection | None = None
+    secret: SecretProjection | None = None
+    downward_api: DownwardAPIVolumeSource | None = msgspec.field(name="downwardAPI", default=None)
+    service_account_token: ServiceAccountTokenProjection | None = None
+
+
+class ProjectedVolumeSource(Part, frozen=True, kw_only=True):
+    sources: tuple[VolumeProjection, ...] = ()
+    default_mode: int | None = None
+
+
+class Volume(Part, frozen=True, kw_only=True):
+    """One of spec.volumes; sources that no part of localpv serves are not told apart."""
+
+    name: str
+    persistent_volume_claim: PersistentVolumeClaimVolumeSource | None = None
+    ephemeral: EphemeralVolumeSource | None = None
+    host_path: HostPathVolumeSource | None = None
+    empty_dir: EmptyDirVolumeSource | None = None
+    config_map: ConfigMapVolumeSource | None = None
+    secret: SecretVolumeSource | None = None
+    downward_api: DownwardAPIVolumeSource | None = msgspec.field(name="downwardAPI", default=None)
+    projected: ProjectedVolumeSource | None = None
