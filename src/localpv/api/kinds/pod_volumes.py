@@ -67,7 +67,13 @@ class DownwardAPIVolumeSource(Part, frozen=True, kw_only=True):
     default_mode: int | None = None
 
 
-class SecretProjection(Part, frozen=True, kw_only=True):
+class DownwardAPIProjection(Part, frozen=True, kw_only=True):
+    items: tuple[DownwardAPIFile, ...] = ()
+
+
+class KeysProjection(Part, frozen=True, kw_only=True):
+    """Of a ConfigMap or of a Secret."""
+
     name: str = ""
     items: tuple[KeyToPath, ...] = ()
     optional: bool = False
@@ -80,9 +86,9 @@ class ServiceAccountTokenProjection(Part, frozen=True, kw_only=True):
 
 
 class VolumeProjection(Part, frozen=True, kw_only=True):
-    config_map: SecretProjection | None = None
-    secret: SecretProjection | None = None
-    downward_api: DownwardAPIVolumeSource | None = msgspec.field(name="downwardAPI", default=None)
+    config_map: KeysProjection | None = None
+    secret: KeysProjection | None = None
+    downward_api: DownwardAPIProjection | None = msgspec.field(name="downwardAPI", default=None)
     service_account_token: ServiceAccountTokenProjection | None = None
 
 
