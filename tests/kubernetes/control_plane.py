@@ -58,15 +58,20 @@ class ControlPlane:
 
 
 @contextlib.contextmanager
-def running(*, folder: Path | None = None, controllers: bool = False, port: int = 0) -> Iterator[ControlPlane]:
-    """A control plane that lives as long as the with-block; everything it wrote goes with it."""
+def running(
+    *, folder: Path | None = None, controllers: bool = False, workloads: bool = False, port: int = 0
+) -> Iterator[ControlPlane]:
+    """A control plane that lives as long as the with-block; everything it wrote goes with it.
+
+    Its controllers make pods only with `workloads`.
+    """
     place = Path(tempfile.mkdtemp(prefix="localpv-kubernetes-")) if folder is None else folder
     place.mkdir(parents=True, exist_ok=True)
     programs = Programs(logs=place)
     try:
-        plane = start(place, programs, port=port, service_accounts=controllers)
-        if controllers:
-            start_controllers(plane, programs, without=WORKLOADS)
+        plane = start(place, programs, port=port, service_accounts=controllers or workloads)
+        if controllers or workloads:
+            start_controllers(plane, programs, without=() if workloads else WORKLOADS)
         yield plane
     finally:
         programs.stop()
@@ -234,6 +239,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Run etcd and kube-apiserver until SIGTERM or Ctrl-C.")
     parser.add_argument("--dir", type=Path, help="a new folder for data, logs and kubeconfig; removed at the end")
     parser.add_argument("--controllers", action="store_true", help="run the garbage collector and others too")
+    parser.add_argument("--workloads", action="store_true", help="with controllers, also those that make pods")
     parser.add_argument("--port", type=int, default=0, help="of kube-apiserver; default: a free one")
     parser.add_argument("--run", nargs=argparse.REMAINDER, default=[], help="a command to live as long as")
     options = parser.parse_args(argv)
@@ -243,7 +249,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     # SIGTERM while the programs come up must take them down again.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        with running(folder=options.dir, controllers=options.controllers, port=options.port) as plane:
+        with running(
+            folder=options.dir, controllers=options.controllers, workloads=options.workloads, port=options.port
+        ) as plane:
             print(f"ready {plane.url} KUBECONFIG={plane.kubeconfig}", flush=True)
             code = until_told_to_stop(options.run, plane.kubeconfig)
         if options.run and code != 0:
