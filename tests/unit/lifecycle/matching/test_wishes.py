@@ -1,0 +1,56 @@
+"""What claims ask for in annotations."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.lifecycle.matching.samples import claim
+
+from localpv import errors
+from localpv.lifecycle.matching import wishes
+from localpv.lifecycle.matching.wishes import Group, Spread
+
+
+@pytest.mark.seed("LVD-5")
+@pytest.mark.parametrize("text", ['{"name":"group1", "count":"2"}', '{"name": "group1", "count": 2}'])
+def test_a_group_counts_its_claims_in_a_number_or_a_text(text: str) -> None:
+    assert wishes.group_of(claim(annotations={wishes.GROUP: text})) == Group("group1", 2)
+
+
+def test_a_spread_is_over_nodes_unless_it_names_a_label() -> None:
+    assert wishes.spread_of(claim(annotations={wishes.SPREAD: '{"name": "a"}'})) == Spread("a", wishes.HOSTNAME)
+    racks = claim(annotations={wishes.SPREAD: '{"name": "a", "key": "example.com/rack"}'})
+    assert wishes.spread_of(racks) == Spread("a", "example.com/rack")
+
+
+def test_a_claim_without_annotations_wishes_nothing() -> None:
+    assert wishes.group_of(claim()) is None
+    assert wishes.spread_of(claim()) is None
+    assert not wishes.has_wish(claim())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "group1",
+        "[]",
+        "{}",
+        '{"name": ""}',
+        '{"name": "a"}',
+        '{"name": "a", "count": 0}',
+        '{"name": "a", "count": true}',
+        '{"name": "a", "count": "two"}',
+        '{"name": "a", "count": 2, "size": 3}',
+    ],
+)
+def test_a_bad_group_says_which_annotation_and_what_to_write(text: str) -> None:
+    wish = claim(annotations={wishes.GROUP: text})
+    assert wishes.has_wish(wish)
+    with pytest.raises(errors.ConfigurationError, match=r"volume\.beta\.kubernetes\.io/group") as raised:
+        wishes.group_of(wish)
+    assert "count" in raised.value.hint
+
+
+def test_a_spread_over_what_is_no_label_is_refused() -> None:
+    with pytest.raises(errors.ConfigurationError, match=r"localpv\.dev/spread"):
+        wishes.spread_of(claim(annotations={wishes.SPREAD: '{"name": "a", "key": "no label"}'}))
