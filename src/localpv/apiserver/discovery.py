@@ -75,6 +75,7 @@ SUBRESOURCES = {
     "resize": Subresource(verbs=_READ_AND_WRITE),
     "ephemeralcontainers": Subresource(verbs=_READ_AND_WRITE),
     "log": Subresource(verbs=("get",)),
+    "exec": Subresource(verbs=("create", "get"), version="v1", kind="PodExecOptions"),
     "finalize": Subresource(verbs=("update",)),
     "scale": Subresource(
         verbs=_READ_AND_WRITE, group="autoscaling", version="v1", kind="Scale", schema="io.k8s.api.autoscaling.v1.Scale"

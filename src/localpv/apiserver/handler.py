@@ -21,6 +21,7 @@ from localpv.apiserver.auth import reviews, token_request
 from localpv.apiserver.auth.attributes import Attributes
 from localpv.apiserver.auth.identity import User
 from localpv.apiserver.call import Call, Reply, check_write_options
+from localpv.apiserver.insides import Insides
 from localpv.apiserver.negotiation import Form
 from localpv.apiserver.openapi.documents import Documents
 from localpv.apiserver.plain_paths import UNKNOWN, PlainPaths
@@ -72,6 +73,7 @@ class Handler:
         self._plain = PlainPaths(kinds=kinds, access=access, documents=documents, is_ready=is_ready)
         self._revisions = Revisions(store)
         self._closing = asyncio.Event()
+        self.insides = Insides(store=store, revisions=self._revisions, access=access, closing=self._closing)
 
     def close(self) -> None:
         """The server stops: watches end now, everything else may finish."""
@@ -151,6 +153,8 @@ class Handler:
         if kind.deprecation:
             call.warnings.append(kind.deprecation)
         form = negotiation.form(request.headers.get("Accept", ""))
+        if address.subresource in ("log", "exec"):
+            return await self.insides.answer(request, call, verb)
         if verb == "get":
             return self._respond(call, await self._get(call), form)
         if verb == "list":

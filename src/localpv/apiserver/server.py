@@ -20,6 +20,7 @@ from localpv.apiserver.auth.tokens import Tokens
 from localpv.apiserver.call import Call
 from localpv.apiserver.handler import Handler
 from localpv.apiserver.kinds.base import Gates
+from localpv.apiserver.pod_access import PodAccess
 from localpv.apiserver.upkeep.definitions import DefinitionKeeper
 from localpv.apiserver.upkeep.events import forget_old_events
 from localpv.apiserver.upkeep.garbage import GarbageCollector
@@ -71,6 +72,10 @@ class ApiServer:
     @property
     def kubeconfig(self) -> Path:
         return self.settings.data / "kubeconfig"
+
+    def look_into_pods_with(self, pods: PodAccess) -> None:
+        """Logs and exec are answered by whoever runs the pods."""
+        self._handler.insides.pods = pods
 
     async def start(self) -> None:
         """Ready to serve when this returns. Raises StartError or StoreError, and then has let go of everything."""

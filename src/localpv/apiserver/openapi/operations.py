@@ -83,6 +83,10 @@ def _camel(words: str) -> str:
     return "".join(word[:1].upper() + word[1:] for word in words.replace("-", ".").split("."))
 
 
+_STREAMS = ("log", "exec")
+"""Subresources that carry no objects, so that there is no schema to describe them with."""
+
+
 class _Writer:
     """Writes the operations of one resource; keeps what they have in common."""
 
@@ -230,5 +234,7 @@ def of(resource: Resource) -> Iterator[Path]:
         yield item
 
     for sub in resource.subresources:
+        if sub in _STREAMS:
+            continue
         here = discovery.subresource(resource, sub)
         yield Path(f"{item.path}/{sub}", item.parameters, [writer.on_item(verb, sub) for verb in here.verbs])

@@ -1,0 +1,90 @@
+"""Looking into pods: pods/log and pods/exec, which carry bytes and not objects."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator
+
+from aiohttp import web
+
+from localpv.api import status
+from localpv.apiserver import responses
+from localpv.apiserver.access import Access
+from localpv.apiserver.auth.attributes import Attributes
+from localpv.apiserver.call import Call
+from localpv.apiserver.pod_access import PodAccess
+from localpv.apiserver.revisions import Revisions
+from localpv.apiserver.verbs import exec as executing
+from localpv.apiserver.verbs import get as getting
+from localpv.apiserver.verbs import logs
+from localpv.apiserver.writing import decode
+from localpv.errors import Unavailable
+from localpv.store.store import Store
+
+
+class Insides:
+    """Answers these requests through whoever runs the pods."""
+
+    def __init__(self, *, store: Store, revisions: Revisions, access: Access, closing: asyncio.Event) -> None:
+        self._store = store
+        self._revisions = revisions
+        self._access = access
+        self._closing = closing
+        self.pods: PodAccess | None = None
+        """None while nobody runs pods."""
+
+    async def answer(self, request: web.BaseRequest, call: Call, verb: str) -> web.StreamResponse:
+        """Logs of a pod, or a process in it."""
+        resource, subresource = call.kind.resource, call.subresource
+        if verb != "get" and (subresource, verb) != ("exec", "create"):
+            raise status.method_not_allowed(resource.plural, resource.group)
+        if subresource == "exec" and verb == "get":
+            # A WebSocket can only begin with GET; who may just read must not run commands by it.
+            attributes = Attributes(
+                verb="create",
+                resource=resource.plural,
+                subresource=subresource,
+                namespace=call.namespace,
+                name=call.name,
+            )
+            self._access.require(call.user, attributes, "")
+        call.subresource = ""
+        reply = await getting.get(call, store=self._store, revisions=self._revisions)
+        pod = reply.obj or decode(reply.value)
+        if self.pods is None:
+            raise Unavailable(
+                "nobody runs pods on this machine, so there is nothing to look into; see the server's log"
+            )
+        if subresource == "exec":
+            return await executing.run(request, call, pod, pods=self.pods)
+        return await self._log(request, logs.lines(call, pod, pods=self.pods))
+
+    async def _log(self, request: web.BaseRequest, pieces: AsyncIterator[bytes]) -> web.StreamResponse:
+        first = await anext(pieces, b"")  # before the answer begins, so that a refusal can still be one
+        response = web.StreamResponse(headers={"Content-Type": "text/plain", **responses.headers()})
+        response.enable_chunked_encoding()
+        await response.prepare(request)
+        closing = asyncio.ensure_future(self._closing.wait())
+        try:
+            if first:
+                await response.write(first)
+            while not self._closing.is_set():
+                coming = asyncio.ensure_future(anext(pieces, b""))
+                await asyncio.wait({coming, closing}, return_when=asyncio.FIRST_COMPLETED)
+                if not coming.done():
+                    coming.cancel()
+                    with contextlib.suppress(asyncio.CancelledError):
+                        await coming
+                    break
+                if not (piece := coming.result()):
+                    break
+                await response.write(piece)
+            await response.write_eof()
+        except ConnectionError:
+            pass  # the client has seen enough
+        finally:
+            closing.cancel()
+            if isinstance(pieces, AsyncGenerator):
+                await pieces.aclose()
+        return response

@@ -1,0 +1,259 @@
+"""pods/log and pods/exec over a real socket; behind the door are processes of this machine instead of containers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from localpv.api.objects import Object
+from localpv.apiserver.pod_access import LogOptions, Process
+from localpv.apiserver.server import ApiServer, Settings
+from localpv.errors import BadRequest
+
+POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "web"},
+    "spec": {"containers": [{"name": "one", "image": "busybox"}, {"name": "two", "image": "busybox"}]},
+}
+PODS = "/api/v1/namespaces/default/pods"
+
+
+class LocalProcess:
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self.sizes: list[tuple[int, int]] = []
+
+    async def output(self) -> AsyncIterator[tuple[int, bytes]]:
+        for channel, stream in ((1, self._process.stdout), (2, self._process.stderr)):
+            assert stream is not None
+            while data := await stream.read(1 << 16):
+                yield channel, data
+
+    async def write(self, data: bytes) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(data)
+        await self._process.stdin.drain()
+
+    async def close_input(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+
+    async def resize(self, width: int, height: int) -> None:
+        self.sizes.append((width, height))
+
+    async def wait(self) -> int:
+        return await self._process.wait()
+
+    async def close(self) -> None:
+        if self._process.returncode is None:
+            self._process.kill()
+        await self._process.wait()
+
+
+class LocalPods:
+    """Runs commands as they are; the log of a container is what a test has put there."""
+
+    def __init__(self) -> None:
+        self.text: list[bytes] = []
+        self.asked: list[tuple[str, LogOptions]] = []
+        self.started: list[LocalProcess] = []
+        self.more = asyncio.Event()
+
+    async def logs(self, pod: Object, container: str, options: LogOptions) -> AsyncIterator[bytes]:
+        self.asked.append((container, options))
+        if container == "two":
+            raise BadRequest('container "two" in pod "web" is waiting to start: ContainerCreating')
+        for piece in self.text:
+            yield piece
+        if options.follow:
+            await self.more.wait()
+            yield b"later\n"
+
+    async def exec(self, pod: Object, container: str, command: tuple[str, ...], *, stdin: bool, tty: bool) -> Process:
+        pipe = asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, stderr=pipe)
+        self.started.append(LocalProcess(process))
+        return self.started[-1]
+
+
+@pytest.fixture
+async def pods() -> LocalPods:
+    return LocalPods()
+
+
+@pytest.fixture
+async def server(tmp_path: Path, pods: LocalPods) -> AsyncIterator[ApiServer]:
+    server = ApiServer(Settings(data=tmp_path, port=0, durable=False))
+    await server.start()
+    server.look_into_pods_with(pods)
+    try:
+        yield server
+    finally:
+        await server.stop()
+
+
+@pytest.fixture
+async def http(server: ApiServer, tmp_path: Path) -> AsyncIterator[aiohttp.ClientSession]:
+    context = ssl.create_default_context(cafile=tmp_path / "tls" / "ca.crt")
+    headers = {"Authorization": f"Bearer {server.tokens.admin_token}"}
+    connector = aiohttp.TCPConnector(ssl=context)
+    async with aiohttp.ClientSession(server.url, headers=headers, connector=connector) as session:
+        async with session.post(PODS, json=POD) as answer:
+            assert answer.status == 201
+        yield session
+
+
+def command(*words: str, **options: str) -> list[tuple[str, str]]:
+    given = {"container": "one", "stdout": "true", "stderr": "true"} | options
+    return [*(("command", word) for word in words), *given.items()]
+
+
+async def heard(socket: aiohttp.ClientWebSocketResponse) -> dict[int, bytes]:
+    """Everything that comes until the server closes, by channel."""
+    channels: dict[int, bytes] = {}
+    async with asyncio.timeout(10):
+        async for message in socket:
+            channels[message.data[0]] = channels.get(message.data[0], b"") + message.data[1:]
+    return channels
+
+
+async def test_log_is_plain_text_of_the_container_that_is_named(http: aiohttp.ClientSession, pods: LocalPods) -> None:
+    pods.text = [b"first\n", b"second\n"]
+    query = {"container": "one", "tailLines": "2", "timestamps": "true", "previous": "true", "limitBytes": "100"}
+    async with http.get(f"{PODS}/web/log", params=query) as answer:
+        assert (answer.status, answer.content_type) == (200, "text/plain")
+        assert await answer.text() == "first\nsecond\n"
+    wanted = LogOptions(tail_lines=2, timestamps=True, previous=True, limit_bytes=100)
+    assert pods.asked == [("one", wanted)]
+
+
+async def test_log_that_is_followed_comes_as_it_is_written(http: aiohttp.ClientSession, pods: LocalPods) -> None:
+    pods.text = [b"now\n"]
+    async with http.get(f"{PODS}/web/log", params={"container": "one", "follow": "true"}) as answer:
+        assert await answer.content.readline() == b"now\n"
+        pods.more.set()
+        assert await answer.content.readline() == b"later\n"
+        assert await answer.content.read() == b""
+
+
+async def test_followed_log_does_not_keep_the_server_from_stopping(
+    http: aiohttp.ClientSession, server: ApiServer, pods: LocalPods
+) -> None:
+    pods.text = [b"now\n"]
+    async with http.get(f"{PODS}/web/log", params={"container": "one", "follow": "true"}) as answer:
+        assert await answer.content.readline() == b"now\n"
+        async with asyncio.timeout(5):
+            await server.stop()
+            assert await answer.content.read() == b""
+
+
+@pytest.mark.parametrize(
+    ("query", "code", "sentence"),
+    [
+        ({}, 400, "choose one of: [one two]"),
+        ({"container": "three"}, 400, "container three is not valid for pod web"),
+        ({"container": "two"}, 400, "waiting to start: ContainerCreating"),
+        ({"container": "one", "tailLines": "-1"}, 422, "tailLines"),
+        ({"container": "one", "limitBytes": "0"}, 422, "limitBytes"),
+        ({"container": "one", "sinceSeconds": "0"}, 422, "sinceSeconds"),
+        ({"container": "one", "sinceTime": "yesterday"}, 400, "sinceTime"),
+    ],
+)
+async def test_log_that_cannot_be_had_is_refused_with_the_reason(
+    http: aiohttp.ClientSession, query: dict[str, str], code: int, sentence: str
+) -> None:
+    async with http.get(f"{PODS}/web/log", params=query) as answer:
+        status = await answer.json()
+        assert (answer.status, status["kind"]) == (code, "Status")
+        assert sentence in status["message"]
+
+
+@pytest.mark.parametrize("protocol", ["v4.channel.k8s.io", "v5.channel.k8s.io"])
+async def test_command_runs_and_tells_what_it_wrote_and_how_it_ended(
+    http: aiohttp.ClientSession, protocol: str
+) -> None:
+    query = command("sh", "-c", "echo out; echo err >&2; exit 3")
+    async with http.ws_connect(f"{PODS}/web/exec", params=query, protocols=(protocol,)) as socket:
+        assert socket.protocol == protocol
+        channels = await heard(socket)
+    assert (channels[1], channels[2]) == (b"out\n", b"err\n")
+    outcome = json.loads(channels[3])
+    assert (outcome["status"], outcome["reason"]) == ("Failure", "NonZeroExitCode")
+    assert outcome["details"]["causes"] == [{"reason": "ExitCode", "message": "3"}]
+
+
+async def test_command_reads_input_until_the_client_closes_it(http: aiohttp.ClientSession, pods: LocalPods) -> None:
+    query = command("cat", stdin="true")
+    async with http.ws_connect(f"{PODS}/web/exec", params=query, protocols=("v5.channel.k8s.io",)) as socket:
+        await socket.send_bytes(b"\x00some ")
+        await socket.send_bytes(b"\x04" + json.dumps({"Width": 80, "Height": 24}).encode())
+        await socket.send_bytes(b"\x00words")
+        await socket.send_bytes(b"\xff\x00")
+        channels = await heard(socket)
+    assert channels[1] == b"some words"
+    assert json.loads(channels[3])["status"] == "Success"
+    assert pods.started[0].sizes == [(80, 24)]
+
+
+async def test_command_ends_when_its_client_goes(http: aiohttp.ClientSession, pods: LocalPods) -> None:
+    query = command("sleep", "60")
+    async with http.ws_connect(f"{PODS}/web/exec", params=query, protocols=("v5.channel.k8s.io",)):
+        pass
+    async with asyncio.timeout(10):
+        assert await pods.started[0].wait() != 0
+
+
+async def test_exec_without_a_command_or_a_socket_is_refused(http: aiohttp.ClientSession, pods: LocalPods) -> None:
+    async with http.post(f"{PODS}/web/exec", params=command("true")) as answer:
+        assert answer.status == 400
+        assert "WebSocket" in (await answer.json())["message"]
+    with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+        await http.ws_connect(f"{PODS}/web/exec", params=command())
+    assert refused.value.status == 400
+    assert not pods.started
+
+
+async def test_who_may_only_read_pods_cannot_run_commands_in_them(http: aiohttp.ClientSession, pods: LocalPods) -> None:
+    roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+    rules = [{"apiGroups": [""], "resources": ["pods", "pods/exec", "pods/log"], "verbs": ["get"]}]
+    async with http.post(roles, json={"metadata": {"name": "reader"}, "rules": rules}) as answer:
+        assert answer.status == 201
+    bound = {
+        "metadata": {"name": "reader"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "reader"},
+        "subjects": [{"kind": "User", "name": "eve", "apiGroup": "rbac.authorization.k8s.io"}],
+    }
+    async with http.post(roles.replace("roles", "rolebindings"), json=bound) as answer:
+        assert answer.status == 201
+    headers = {"Impersonate-User": "eve"}
+    pods.text = [b"read\n"]
+    async with http.get(f"{PODS}/web/log", params={"container": "one"}, headers=headers) as answer:
+        assert await answer.text() == "read\n"
+    with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+        await http.ws_connect(f"{PODS}/web/exec", params=command("true"), headers=headers)
+    assert refused.value.status == 403
+    assert not pods.started
+
+
+async def test_without_anybody_who_runs_pods_the_answer_says_so(tmp_path: Path) -> None:
+    server = ApiServer(Settings(data=tmp_path, port=0, durable=False))
+    await server.start()
+    try:
+        context = ssl.create_default_context(cafile=tmp_path / "tls" / "ca.crt")
+        headers = {"Authorization": f"Bearer {server.tokens.admin_token}"}
+        connector = aiohttp.TCPConnector(ssl=context)
+        async with aiohttp.ClientSession(server.url, headers=headers, connector=connector) as http:
+            async with http.post(PODS, json=POD) as answer:
+                assert answer.status == 201
+            async with http.get(f"{PODS}/web/log", params={"container": "one"}) as answer:
+                assert answer.status == 503
+                assert "nobody runs pods" in (await answer.json())["message"]
+    finally:
+        await server.stop()
