@@ -15,7 +15,7 @@ from localpv.client.codec import TypedCodec, UntypedCodec
 from localpv.client.config import Connection
 from localpv.client.objects import Objects, UntypedObjects
 from localpv.client.pacing import Clock, SystemClock
-from localpv.client.transport import Request, Retrying, Transport, error_of
+from localpv.client.transport import Observer, Request, Retrying, Transport, error_of
 
 K = TypeVar("K", bound=kinds.Kind)
 
@@ -47,13 +47,15 @@ class Client:
 
 
 @asynccontextmanager
-async def connect(connection: Connection, *, component: str, clock: Clock | None = None) -> AsyncIterator[Client]:
+async def connect(
+    connection: Connection, *, component: str, clock: Clock | None = None, observer: Observer | None = None
+) -> AsyncIterator[Client]:
     """A client over the network; the connections close with the with-block.
 
     The component's name is in the User-Agent and in managedFields (`localpv-agent`).
     """
     from localpv.client.http import HttpTransport
 
-    async with HttpTransport(connection, component=component) as transport:
+    async with HttpTransport(connection, component=component, observer=observer) as transport:
         retrying = Retrying(transport, clock=clock or SystemClock())
         yield Client(retrying, field_manager=f"localpv-{component}")

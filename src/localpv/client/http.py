@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from types import TracebackType
@@ -14,7 +15,7 @@ from multidict import CIMultiDict
 import localpv
 from localpv import errors
 from localpv.client.config import Connection
-from localpv.client.transport import JSON, Answer, Request, error_of
+from localpv.client.transport import JSON, Answer, Observer, Request, error_of
 
 CONNECT_SECONDS = 10.0
 CONNECTIONS = 100
@@ -27,8 +28,9 @@ _KEEPALIVE = ((socket.TCP_KEEPIDLE, 30), (socket.TCP_KEEPINTVL, 10), (socket.TCP
 class HttpTransport:
     """A connection pool to one API server. Open it with `async with`."""
 
-    def __init__(self, connection: Connection, *, component: str) -> None:
+    def __init__(self, connection: Connection, *, component: str, observer: Observer | None = None) -> None:
         self._connection = connection
+        self._observer = observer
         self._base = connection.url.rstrip("/")
         self._agent = f"localpv-{component}/{localpv.__version__}"
         self._session: aiohttp.ClientSession | None = None
@@ -103,16 +105,24 @@ class HttpTransport:
         headers = CIMultiDict(await self._connection.credentials.headers())
         if request.body is not None:
             headers["Content-Type"] = request.content_type
-        return await self._session.request(
-            request.method,
-            self._base + request.path,
-            params=request.query,
-            data=request.body,
-            headers=headers,
-            timeout=limits,
-            allow_redirects=False,
-            server_hostname=self._connection.server_name or None,
-        )
+        began, code = time.monotonic(), 0
+        try:
+            response = await self._session.request(
+                request.method,
+                self._base + request.path,
+                params=request.query,
+                data=request.body,
+                headers=headers,
+                timeout=limits,
+                allow_redirects=False,
+                server_hostname=self._connection.server_name or None,
+            )
+            code = response.status
+            return response
+        finally:
+            if self._observer is not None:
+                seconds = time.monotonic() - began
+                self._observer.answered(request.method, request.path, code=code, seconds=seconds)
 
     def _lost(self, error: Exception, request: Request) -> errors.ConnectionLost:
         hint = ""

@@ -52,6 +52,13 @@ class Transport(Protocol):
         """Open a stream and give its bytes as they come; an answer that is no stream is raised as an ApiError."""
 
 
+class Observer(Protocol):
+    """Is told every request that was sent; for metrics."""
+
+    def answered(self, method: str, path: str, *, code: int, seconds: float) -> None:
+        """The code is 0 when there was no answer; of a stream, the time until it began."""
+
+
 def error_of(answer: Answer) -> errors.ApiError:
     """The error that an answer with a code of 400 or more means."""
     try:

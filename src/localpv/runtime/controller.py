@@ -85,7 +85,7 @@ class Controller(Generic[K]):
                     outcome = await self._reconcile(key)
         except errors.Conflict as error:
             # Somebody else wrote first, which is no trouble: the next look sees what they wrote.
-            wait = self._queue.retry(key)
+            wait = self._queue.retry(key, why="conflict")
             log.debug("conflict controller=%s key=%s seconds=%.1f reason=%s", self.name, key, wait, error)
         except errors.LocalpvError as error:
             asked = error.retry_after_seconds if isinstance(error, errors.ApiError) else 0
@@ -94,11 +94,11 @@ class Controller(Generic[K]):
                 "failed controller=%s key=%s seconds=%.1f reason=%s hint=%s", self.name, key, wait, error, error.hint
             )
         except TimeoutError:
-            wait = self._queue.retry(key)
+            wait = self._queue.retry(key, why="timeout")
             log.warning("too slow controller=%s key=%s limit=%s seconds=%.1f", self.name, key, self._timeout, wait)
         except Exception:
             # A mistake of ours with one object must not end the service for all others.
-            wait = self._queue.retry(key)
+            wait = self._queue.retry(key, why="mistake")
             log.exception("mistake controller=%s key=%s seconds=%.1f", self.name, key, wait)
         else:
             self._queue.forget(key)

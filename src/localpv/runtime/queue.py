@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Generic, Protocol, TypeVar
 
 from localpv.runtime.backoff import KeyedBackoff
@@ -32,7 +32,7 @@ class Observer(Protocol):
 
     def done(self, worked_seconds: float) -> None: ...
 
-    def retried(self) -> None: ...
+    def retried(self, why: str) -> None: ...
 
 
 class Unobserved:
@@ -44,7 +44,15 @@ class Unobserved:
 
     def done(self, worked_seconds: float) -> None: ...
 
-    def retried(self) -> None: ...
+    def retried(self, why: str) -> None: ...
+
+
+Observing = Callable[[str], Observer]
+"""Gives the observer for a queue of that name."""
+
+
+def unobserved(name: str) -> Observer:
+    return Unobserved()
 
 
 class WorkQueue(Generic[K]):
@@ -96,10 +104,10 @@ class WorkQueue(Generic[K]):
             known[1].cancel()
         self._later[key] = (when, self._clock.call_later(seconds, lambda: self._due(key)))
 
-    def retry(self, key: K, *, at_least: float = 0.0) -> float:
+    def retry(self, key: K, *, at_least: float = 0.0, why: str = "error") -> float:
         """Have a key looked at after its back-off, which grows with each call until `forget`; says how long it is."""
         wait = max(self._backoff.failed(key), at_least)
-        self._observer.retried()
+        self._observer.retried(why)
         self.add_after(key, wait)
         return wait
 

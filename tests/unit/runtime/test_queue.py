@@ -117,7 +117,7 @@ async def test_observer_hears_waits_and_work(clock: FakeClock) -> None:
             self.depths: list[int] = []
             self.waits: list[float] = []
             self.works: list[float] = []
-            self.retries = 0
+            self.retries: list[str] = []
 
         def depth(self, waiting: int) -> None:
             self.depths.append(waiting)
@@ -128,8 +128,8 @@ async def test_observer_hears_waits_and_work(clock: FakeClock) -> None:
         def done(self, worked_seconds: float) -> None:
             self.works.append(worked_seconds)
 
-        def retried(self) -> None:
-            self.retries += 1
+        def retried(self, why: str) -> None:
+            self.retries.append(why)
 
     heard = Heard()
     queue: WorkQueue[str] = WorkQueue(clock=clock, observer=heard)
@@ -137,9 +137,9 @@ async def test_observer_hears_waits_and_work(clock: FakeClock) -> None:
     await clock.advance(2)
     await queue.take()
     await clock.advance(3)
-    queue.retry("a")
+    queue.retry("a", why="conflict")
     queue.done("a")
-    assert (heard.depths, heard.waits, heard.works, heard.retries) == ([1, 0], [2], [3], 1)
+    assert (heard.depths, heard.waits, heard.works, heard.retries) == ([1, 0], [2], [3], ["conflict"])
 
 
 async def test_last_change_of_every_key_is_always_looked_at(queue: WorkQueue[str], clock: FakeClock) -> None:
