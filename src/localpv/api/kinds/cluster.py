@@ -1,4 +1,4 @@
-"""Node, ConfigMap, Event and Lease: what surrounds volumes."""
+"""Node, Namespace, ConfigMap, Event and Lease: what surrounds volumes."""
 
 from __future__ import annotations
 
@@ -41,6 +41,12 @@ class Node(Kind, frozen=True, kw_only=True):
 
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
+
+
+class Namespace(Kind, frozen=True, kw_only=True):
+    """Its labels, by which affinities select."""
+
+    resource: ClassVar[Resource] = resource_of("Namespace")
 
 
 class ConfigMap(Kind, frozen=True, kw_only=True):

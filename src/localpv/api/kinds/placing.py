@@ -57,6 +57,9 @@ class TopologySpreadConstraint(Part, frozen=True, kw_only=True):
     when_unsatisfiable: str
     label_selector: LabelSelector | None = None
     min_domains: int | None = None
+    match_label_keys: tuple[str, ...] = ()
+    node_affinity_policy: str | None = None
+    node_taints_policy: str | None = None
 
 
 class SchedulingGate(Part, frozen=True, kw_only=True):

@@ -11,6 +11,7 @@ from localpv.api.kinds.containers import Container, ContainerStatus
 from localpv.api.kinds.meta import NOTHING, Kind, Part, resource_of
 from localpv.api.kinds.placing import Affinity, SchedulingGate, Toleration, TopologySpreadConstraint
 from localpv.api.kinds.pod_volumes import Volume
+from localpv.api.kinds.volumes import ResourceRequirements
 from localpv.api.resources import Resource
 
 
@@ -57,6 +58,8 @@ class PodSpec(Part, frozen=True, kw_only=True):
     subdomain: str = ""
     security_context: PodSecurityContext | None = None
     overhead: Mapping[str, str] = NOTHING
+    resources: ResourceRequirements | None = None
+    """What the pod asks for as a whole; for what it names, its containers are not asked."""
 
 
 class PodStatus(Part, frozen=True, kw_only=True):
