@@ -26,6 +26,7 @@ GROUP_RESOURCES = [
     ("admissionregistration.k8s.io/v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy", False),
     ("apiextensions.k8s.io/v1", "customresourcedefinitions", "CustomResourceDefinition", False),
     ("apps/v1", "daemonsets", "DaemonSet", True),
+    ("apps/v1", "controllerrevisions", "ControllerRevision", True),
     ("apps/v1", "deployments", "Deployment", True),
     ("apps/v1", "replicasets", "ReplicaSet", True),
     ("apps/v1", "statefulsets", "StatefulSet", True),

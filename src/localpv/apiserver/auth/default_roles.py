@@ -111,7 +111,7 @@ def _view_rules() -> list[Object]:
         _rule(
             _READ,
             "apps",
-            *("daemonsets", "daemonsets/status"),
+            *("controllerrevisions", "daemonsets", "daemonsets/status"),
             *("deployments", "deployments/scale", "deployments/status"),
             *("replicasets", "replicasets/scale", "replicasets/status"),
             *("statefulsets", "statefulsets/scale", "statefulsets/status"),

@@ -71,6 +71,17 @@ def _daemon_set(workload: Object, now: float) -> list[Any]:
     ]
 
 
+def _controller_revision(revision: Object, now: float) -> list[Any]:
+    owners = revision["metadata"].get("ownerReferences") or ()
+    controller = next((owner for owner in owners if owner.get("controller")), None)
+    shown = NONE
+    if controller is not None:
+        group = controller.get("apiVersion", "").rpartition("/")[0]
+        kind = controller.get("kind", "").lower()
+        shown = f"{kind}.{group}/{controller.get('name', '')}" if group else f"{kind}/{controller.get('name', '')}"
+    return [revision["metadata"]["name"], shown, revision.get("revision", 0), durations.age(revision, now)]
+
+
 def _job(job: Object, now: float) -> list[Any]:
     return [
         job["metadata"]["name"],
@@ -184,6 +195,15 @@ LAYOUTS = {
             _SELECTOR,
         ],
         _daemon_set,
+    ),
+    ("apps", "ControllerRevision"): Layout(
+        [
+            NAME,
+            column("Controller", "The object whose template this was"),
+            column("Revision", "Number of the revision; the largest is the newest"),
+            AGE,
+        ],
+        _controller_revision,
     ),
     ("batch", "Job"): Layout(
         [
