@@ -18,7 +18,7 @@ from localpv.lifecycle.events import Events
 from localpv.lifecycle.records import Records
 from localpv.runtime.clock import Clock, SystemClock
 from localpv.runtime.controller import Controller
-from localpv.runtime.queue import WorkQueue
+from localpv.runtime.queue import Observing, WorkQueue, unobserved
 
 LOOKING = 8
 """Records that are looked at while all places for cleanings are taken; one hung disk holds one for ten seconds."""
@@ -38,11 +38,12 @@ class Cleaner:
         clock: Clock | None = None,
         events: Events | None = None,
         metrics: Metrics | None = None,
+        observe: Observing = unobserved,
         limits: Limits | None = None,
     ) -> None:
         clock, limits = clock or SystemClock(), limits or Limits()
         self._records = records
-        self._queue: WorkQueue[str] = WorkQueue(clock=clock)
+        self._queue: WorkQueue[str] = WorkQueue(clock=clock, observer=observe("clean"))
         machine = Machine(
             node=node,
             records=records,

@@ -138,7 +138,7 @@ class Machine:
         began, method = self._clock.monotonic(), words[0]
         status = states.running(disk, order, method=words, now=self._clock.now(), size=target.size_bytes)
         disk = await self._records.write_status(disk, status)
-        self._metrics.began(method)
+        self._metrics.began(disk.spec.volume_mode, method)
         self._tell(Happening.STARTED, disk, order, f"Cleaning of {disk.spec.path} with {method} has begun; "
                    "the volume goes when it is done, which can take long on a large disk.")  # fmt: skip
         watched = Watched(
@@ -155,7 +155,7 @@ class Machine:
             why = _reason(error)
             if not isinstance(error, errors.LocalpvError | OSError):
                 log.exception("mistake disk=%s", disk.metadata.name)
-            self._metrics.failed(method, why.word)
+            self._metrics.failed(disk.spec.volume_mode, method, why.word)
             self._tell(Happening.FAILED, disk, order, f"Cleaning of {disk.spec.path} failed: {why.sentence}")
             await self._conclude(disk, lambda now: states.failed(now, why, now=self._clock.now()))
             return LookAgain(after=0.1)
@@ -164,7 +164,7 @@ class Machine:
                 held.leave_to(watched.act)
         seconds = self._clock.monotonic() - began
         await self._conclude(disk, lambda now: states.verified(now, now=self._clock.now()))
-        self._metrics.verified(method, seconds=seconds, size_bytes=target.size_bytes)
+        self._metrics.verified(disk.spec.volume_mode, method, seconds=seconds, size_bytes=target.size_bytes)
         self._tell(
             Happening.FINISHED, disk, order, f"{disk.spec.path} is clean; it took {seconds:.0f} s with {method}."
         )
@@ -205,7 +205,7 @@ class Machine:
         why = _reason(error)
         method = order.method
         if await self._write(disk, states.refused(disk, order, why, method=method)):
-            self._metrics.refused(why.word)
+            self._metrics.refused(disk.spec.volume_mode, why.word)
             self._tell(Happening.FAILED, disk, order, f"{disk.spec.path} is not cleaned: {why.sentence}")
         return LookAgain(after=REFUSED_SECONDS)
 

@@ -31,13 +31,14 @@ from localpv.lifecycle.discover.roster import Roster
 from localpv.lifecycle.discover.rules import Case
 from localpv.lifecycle.discover.sighting import Place, Sighting
 from localpv.lifecycle.discover.survey import Survey, Surveyor
+from localpv.lifecycle.discover.telling import Metrics, Silent
 from localpv.lifecycle.discover.triggers import Triggers
 from localpv.lifecycle.records import Records
 from localpv.model.devices import DeviceNumber
 from localpv.model.entries import FileKind, Uevent
 from localpv.runtime.clock import Clock
 from localpv.runtime.controller import Controller, Done, LookAgain, Outcome
-from localpv.runtime.queue import WorkQueue
+from localpv.runtime.queue import Observing, WorkQueue, unobserved
 
 log = logging.getLogger(__name__)
 
@@ -61,6 +62,9 @@ below must not be offered in between. Directories that were there at the first s
 
 LOOKS_AT_ONCE = 32
 SURVEYS_AT_ONCE = 8
+
+FRESH_SECONDS = 600.0
+"""An entry that could not be offered for longer was unfit, and tells nothing about how quick discovery is."""
 
 AGAIN_SECONDS = (0.2, 1.0, 5.0)
 """When a disk that was busy or silent is asked again; after that, with every round."""
@@ -89,11 +93,14 @@ class Discovery:
         configuration: Configuration | None = None,
         round_seconds: float = ROUND_SECONDS,
         settle_seconds: float = SETTLE_SECONDS,
+        metrics: Metrics | None = None,
+        observe: Observing = unobserved,
     ) -> None:
         self._node = node
         self._clock = clock
         self._round_seconds = round_seconds
         self._settle_seconds = settle_seconds
+        self._metrics = metrics or Silent()
         self._surveyor = Surveyor(folders=folders, mounts=mounts, workers=workers)
         self._eyes = Eyes(devices=devices, folders=folders)
         self._keeper = Keeper(node=node, records=records, on_change=self._record_changed)
@@ -114,8 +121,8 @@ class Discovery:
         self._recent: dict[DeviceNumber, float] = {}
         """The same for each device, for a while."""
 
-        self._surveys: WorkQueue[str] = WorkQueue(clock=clock)
-        self._looks: WorkQueue[Place] = WorkQueue(clock=clock)
+        self._surveys: WorkQueue[str] = WorkQueue(clock=clock, observer=observe("survey"))
+        self._looks: WorkQueue[Place] = WorkQueue(clock=clock, observer=observe("look"))
         if configuration is not None:
             self.configure(configuration)
 
@@ -123,6 +130,16 @@ class Discovery:
     def ignored(self) -> Mapping[Place, str]:
         """Entries that have no record, with the word that says why."""
         return MappingProxyType(self._ignored)
+
+    @property
+    def records(self) -> Mapping[Place, LocalDisk]:
+        """The LocalDisks of this node."""
+        return self._keeper.records
+
+    @property
+    def synced(self) -> bool:
+        """Whether all records are known, and every directory has been looked through once."""
+        return self._keeper.synced.is_set() and self._surveyed >= self._classes.keys()
 
     @property
     def sightings(self) -> Mapping[Place, Sighting]:
@@ -231,12 +248,14 @@ class Discovery:
         except (errors.HostError, OSError) as error:
             # Not to be mistaken for an empty directory: everything stays as it is known.
             log.warning("directory cannot be read class=%s reason=%s", name, error)
+            self._metrics.unreadable(name)
             return LookAgain(after=AGAIN_SECONDS[-1])
         if self._classes.get(name) != settings:
             return Done()  # the change has asked for another survey
         self._take_over(name, survey)
         now = self._clock.monotonic()
         self._rest_until[name] = now + REST_FACTOR * (now - began)
+        self._metrics.surveyed(name, seconds=now - began)
         dangling = any(sighting.entry.kind is FileKind.DANGLING_LINK for sighting in survey.found.values())
         if dangling and now - self._told < UDEV_PATIENCE_SECONDS:
             return LookAgain(after=UDEV_SECONDS)
@@ -331,6 +350,8 @@ class Discovery:
             return LookAgain(after=0)  # it was given to a volume meanwhile, or taken back: other rules hold now
         status = standing.seen(record, verdict, sighting, facts)
         await self._keeper.write(place, record, status)
+        if status.phase == Phase.AVAILABLE and record.status.phase in ("", Phase.UNAVAILABLE):
+            self._tell_found(place, record)
         if not verdict.eligible:
             self._roster.offered.discard(place)
         if (record.status.eligible, record.status.identity) != (status.eligible, status.identity):
@@ -338,6 +359,11 @@ class Discovery:
         if verdict.reason == "Settling":
             return LookAgain(after=left)
         return self._ask_again(place) if verdict.reason in _PASSING else self._calm(place)
+
+    def _tell_found(self, place: Place, record: LocalDisk) -> None:
+        since = self._roster.seconds_since(place, self._clock.monotonic())
+        if since < FRESH_SECONDS:
+            self._metrics.found(record.spec.volume_mode, seconds=since)
 
     async def _facts(self, place: Place, sighting: Sighting) -> Facts:
         record = self._keeper.records.get(place)

@@ -227,7 +227,7 @@ class Told(Silent):
     def tell(self, about: Kind, reason: str, message: str, *, warning: bool = False) -> None:
         self.events.append((str(reason), message, warning))
 
-    def refused(self, reason: str) -> None:
+    def refused(self, mode: str, reason: str) -> None:
         self.refusals.append(reason)
 
     @property
