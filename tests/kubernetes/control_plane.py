@@ -37,6 +37,10 @@ WORKLOADS = ("cronjob", "daemonset", "deployment", "job", "replicaset", "replica
 writes it back must not race with them."""
 
 
+SILENCE = ("node-lifecycle", "taint-eviction")
+"""The controllers that take a node without a kubelet for dead."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlPlane:
     """A running control plane."""
@@ -59,11 +63,16 @@ class ControlPlane:
 
 @contextlib.contextmanager
 def running(
-    *, folder: Path | None = None, controllers: bool = False, workloads: bool = False, port: int = 0
+    *,
+    folder: Path | None = None,
+    controllers: bool = False,
+    workloads: bool = False,
+    scheduler: bool = False,
+    port: int = 0,
 ) -> Iterator[ControlPlane]:
     """A control plane that lives as long as the with-block; everything it wrote goes with it.
 
-    Its controllers make pods only with `workloads`.
+    Its controllers make pods only with `workloads`. With `scheduler` pods are placed, also on nodes without a kubelet.
     """
     place = Path(tempfile.mkdtemp(prefix="localpv-kubernetes-")) if folder is None else folder
     place.mkdir(parents=True, exist_ok=True)
@@ -71,7 +80,10 @@ def running(
     try:
         plane = start(place, programs, port=port, service_accounts=controllers or workloads)
         if controllers or workloads:
-            start_controllers(plane, programs, without=() if workloads else WORKLOADS)
+            without = () if workloads else WORKLOADS
+            start_controllers(plane, programs, without=(*without, *(SILENCE if scheduler else ())))
+        if scheduler:
+            start_scheduler(plane, programs)
         yield plane
     finally:
         programs.stop()
@@ -240,6 +252,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--dir", type=Path, help="a new folder for data, logs and kubeconfig; removed at the end")
     parser.add_argument("--controllers", action="store_true", help="run the garbage collector and others too")
     parser.add_argument("--workloads", action="store_true", help="with controllers, also those that make pods")
+    parser.add_argument("--scheduler", action="store_true", help="run kube-scheduler too")
     parser.add_argument("--port", type=int, default=0, help="of kube-apiserver; default: a free one")
     parser.add_argument("--run", nargs=argparse.REMAINDER, default=[], help="a command to live as long as")
     options = parser.parse_args(argv)
@@ -250,7 +263,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with running(
-            folder=options.dir, controllers=options.controllers, workloads=options.workloads, port=options.port
+            folder=options.dir,
+            controllers=options.controllers,
+            workloads=options.workloads,
+            scheduler=options.scheduler,
+            port=options.port,
         ) as plane:
             print(f"ready {plane.url} KUBECONFIG={plane.kubeconfig}", flush=True)
             code = until_told_to_stop(options.run, plane.kubeconfig)
