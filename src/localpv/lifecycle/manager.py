@@ -14,12 +14,14 @@ from contextlib import aclosing
 
 from localpv import errors
 from localpv.api.kinds import Node, PersistentVolume, StorageClass
+from localpv.api.kinds.localdisk import LocalDisk
 from localpv.client.cache import Cache
 from localpv.client.client import Client
 from localpv.client.pacing import Backoff, Clock
 from localpv.client.watching import Changed, Deleted, Synced
 from localpv.lifecycle.config.settings import Configuration
 from localpv.lifecycle.events import ApiEvents
+from localpv.lifecycle.figures import Figures
 from localpv.lifecycle.nodes import Nodes, OneNode
 from localpv.lifecycle.publish import adoption, naming, ownership, taint
 from localpv.lifecycle.publish.publishing import Publisher
@@ -31,7 +33,7 @@ from localpv.lifecycle.view import View
 from localpv.lifecycle.volumes import DISK, ApiVolumes
 from localpv.runtime.controller import Controller, Done, Outcome, Reconcile
 from localpv.runtime.group import Group
-from localpv.runtime.queue import WorkQueue
+from localpv.runtime.queue import Observing, WorkQueue, unobserved
 
 WORKERS = 16
 """Disks that are worked on at the same time: a step is two or three calls to the API server, and mostly waits."""
@@ -52,6 +54,8 @@ class Manager:
         node: str = "",
         component: str = "localpv-manager",
         workers: int = WORKERS,
+        figures: Figures | None = None,
+        observe: Observing = unobserved,
     ) -> None:
         self.configuration = configuration
         self._records = records
@@ -66,7 +70,12 @@ class Manager:
         self._events = ApiEvents(client, component=component, clock=clock)
         reports = Reports(records=records, events=self._events, clock=clock)
         self._publisher = Publisher(
-            records=records, volumes=self._volumes, surroundings=self, reports=reports, events=self._events
+            records=records,
+            volumes=self._volumes,
+            surroundings=self,
+            reports=reports,
+            events=self._events,
+            figures=figures,
         )
         self._releaser = Releaser(
             records=records,
@@ -76,6 +85,7 @@ class Manager:
             reports=reports,
             events=self._events,
             clock=clock,
+            figures=figures,
         )
         self._node_loss = NodeLoss(
             client,
@@ -86,9 +96,9 @@ class Manager:
             events=self._events,
             clock=clock,
         )
-        self._queue: WorkQueue[str] = WorkQueue(clock=clock)
-        self._lost: WorkQueue[str] = WorkQueue(clock=clock)
-        self._tainted: WorkQueue[str] = WorkQueue(clock=clock)
+        self._queue: WorkQueue[str] = WorkQueue(clock=clock, observer=observe("manager"))
+        self._lost: WorkQueue[str] = WorkQueue(clock=clock, observer=observe("node-loss"))
+        self._tainted: WorkQueue[str] = WorkQueue(clock=clock, observer=observe("taints"))
         self._workers = workers
         self._scan = asyncio.Event()
         self._scanned = asyncio.Event()
@@ -102,6 +112,19 @@ class Manager:
 
     def node(self, name: str) -> Node | None:
         return self._nodes.get(name)
+
+    # What others see of it.
+
+    @property
+    def synced(self) -> bool:
+        """Whether everything that exists has been seen."""
+        return self._ready.is_set()
+
+    def disks(self) -> list[LocalDisk]:
+        return [*self._disks]
+
+    def volumes(self) -> list[PersistentVolume]:
+        return [*self._volumes.cache.list()]
 
     # The component.
 

@@ -13,6 +13,7 @@ disk whose UID is not recorded has no volume that anybody has used while we look
 from __future__ import annotations
 
 import logging
+import time
 
 import msgspec
 
@@ -22,6 +23,7 @@ from localpv.api.kinds.localdisk import CleaningState, DiskIdentity, LocalDisk, 
 from localpv.api.objects import Object
 from localpv.lifecycle import volumes as offers
 from localpv.lifecycle.events import Events
+from localpv.lifecycle.figures import Figures, Silent
 from localpv.lifecycle.publish import naming, ownership, volume
 from localpv.lifecycle.publish.volume import Refused
 from localpv.lifecycle.records import Records
@@ -37,8 +39,16 @@ class Publisher:
     """Takes disks that no volume is recorded for as far as they can go."""
 
     def __init__(
-        self, *, records: Records, volumes: Volumes, surroundings: Surroundings, reports: Reports, events: Events
+        self,
+        *,
+        records: Records,
+        volumes: Volumes,
+        surroundings: Surroundings,
+        reports: Reports,
+        events: Events,
+        figures: Figures | None = None,
     ) -> None:
+        self._figures = figures or Silent()
         self._records = records
         self._volumes = volumes
         self._surroundings = surroundings
@@ -100,6 +110,7 @@ class Publisher:
         return await self._write(disk, OfferedVolume(name=name), disk.status.identity)
 
     async def _create(self, disk: LocalDisk, built: Object) -> None:
+        began = time.monotonic()
         try:
             created = await self._volumes.create(built)
         except errors.AlreadyExists:
@@ -115,7 +126,9 @@ class Publisher:
         except errors.ApiError as error:
             # The intent stays and nothing is remembered as done: the next call tries again.
             self._events.tell(disk, "VolumeFailedCreate", error.message, warning=True)
+            self._figures.refused(disk.spec.volume_mode)
             raise
+        self._figures.published(disk.spec.volume_mode, seconds=time.monotonic() - began)
         await self._record(disk, created, disk.spec.identity)
         log.info("published disk=%s volume=%s uid=%s", disk.key, created.key, created.metadata.uid)
         self._events.tell(created, "VolumePublished", f"Offers {disk.spec.path} of node {disk.spec.node_name}.")
@@ -138,7 +151,9 @@ class Publisher:
     async def _take_back(self, disk: LocalDisk, found: PersistentVolume) -> None:
         reason = disk.status.message or disk.status.reason
         self._events.tell(found, "VolumeWithdrawn", f"The disk cannot be offered any more: {reason}", warning=True)
-        if await self._volumes.delete(found):
+        gone = await self._volumes.delete(found)
+        self._figures.withdrawn(disk.spec.volume_mode)
+        if gone:
             await self._forget(disk)
 
     async def _choose_other_name(self, disk: LocalDisk, taken_by: PersistentVolume) -> None:

@@ -12,6 +12,7 @@ from localpv.api.kinds import PersistentVolume
 from localpv.api.kinds.localdisk import CleanOrder, DiskKind, LocalDisk, OfferedVolume
 from localpv.client.pacing import Clock
 from localpv.lifecycle.events import Events
+from localpv.lifecycle.figures import Figures, Silent
 from localpv.lifecycle.records import Records
 from localpv.lifecycle.release import deciding
 from localpv.lifecycle.release.deciding import Action
@@ -39,7 +40,9 @@ class Releaser:
         reports: Reports,
         events: Events,
         clock: Clock,
+        figures: Figures | None = None,
     ) -> None:
+        self._figures = figures or Silent()
         self._records = records
         self._volumes = volumes
         self._owns = owns
@@ -89,6 +92,7 @@ class Releaser:
             case deciding.Free(clean):
                 await self._volumes.free(clean)
                 self._events.tell(clean, "VolumeRecycled", "The disk is clean, and the volume is offered again.")
+                self._figures.recycled(disk.spec.volume_mode)
                 log.info("recycled disk=%s volume=%s uid=%s", disk.key, clean.key, clean.metadata.uid)
             case deciding.Forget():
                 await self._forget(disk)
@@ -139,6 +143,7 @@ class Releaser:
             requested_at=self._clock.now().strftime("%Y-%m-%dT%H:%M:%SZ"),
         )
         await self._write(disk, clean=order)
+        self._figures.ordered(disk.spec.volume_mode)
         log.info("ordered cleaning disk=%s volume=%s uid=%s", disk.key, offered.name, offered.uid)
 
     async def _call_off(self, disk: LocalDisk, volume: PersistentVolume | None, cleaned: bool) -> None:
@@ -161,6 +166,7 @@ class Releaser:
             self._events.tell(clean, "VolumeFailedDelete", error.message, warning=True)
             raise
         self._events.tell(clean, "VolumeDelete", "The disk is clean, and the volume is deleted.")
+        self._figures.deleted(disk.spec.volume_mode)
         log.info("deleted volume=%s uid=%s disk=%s", clean.key, clean.metadata.uid, disk.key)
         if gone:
             await self._forget(disk)
