@@ -1,5 +1,5 @@
-"""Claim and PersistentVolume become a bound pair, and are parted again: what kube-controller-manager does on Kubernetes.
+"""Claim and PersistentVolume become a bound pair, and are parted again; on Kubernetes kube-controller-manager does it.
 
-`deciding` computes what is to be done about a claim or a volume, `writes` does it in an order that heals after any
+`claims` and `volumes` compute what is to be done about one of them, `writes` does it in an order that heals after any
 crash, `binder` is the component.
 """

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from localpv.api.kinds import Node, PersistentVolume, PersistentVolumeClaim, StorageClass
-from localpv.lifecycle.matching import fitting
+from localpv.lifecycle.matching import fitting, wishes
 from localpv.lifecycle.matching.fitting import Mismatch
 
 
@@ -130,12 +130,15 @@ def find(
 
     Without a node, as the binder asks, claims of a class that waits for a consumer get only what names them. With a
     node, as the scheduler asks, only what can be used there; and when what names the claim cannot, there is nothing.
-    Volumes in `exclude`, by name, are promised to others.
+    Volumes in `exclude`, by name, are promised to others. For claims that want to be together or apart (`wishes`)
+    somebody else chooses.
     """
     for volume in offers.reserved(claim.key):
         if volume.key in exclude or not fitting.is_for(volume, claim) or not fitting.reserved_fits(volume, claim):
             continue
         return volume if node is None or fitting.fits_node(volume, node) else None
+    if wishes.has_wish(claim):
+        return None
     if node is None:
         if fitting.waits_for_consumer(storage_class):
             return None

@@ -1,0 +1,272 @@
+"""The binder: a component that brings claims and volumes together, and releases volumes whose claim is gone.
+
+Two loops, one over claims and one over volumes. Whatever happens only puts keys into their queues; each look reads the
+world as it is. Two claims never get one volume: what a look has chosen is promised until the server has answered, and
+the server refuses a write that was decided on an older version of the volume.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+
+from localpv import errors
+from localpv.api.kinds import PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
+from localpv.client.cache import Cache
+from localpv.client.client import Client
+from localpv.lifecycle.bind import claims, defaults, telling, volumes
+from localpv.lifecycle.bind.telling import Telling
+from localpv.lifecycle.bind.waiting import Waiting
+from localpv.lifecycle.bind.writes import LOST, PENDING, Writes
+from localpv.lifecycle.events import ApiEvents
+from localpv.lifecycle.matching import fitting
+from localpv.lifecycle.matching.offers import Offers
+from localpv.lifecycle.newest import Newest
+from localpv.runtime.clock import Clock
+from localpv.runtime.controller import Controller, Done, LookAgain, Outcome, Reconcile
+from localpv.runtime.group import Group
+from localpv.runtime.queue import WorkQueue
+
+WORKERS = 32
+"""Claims, and as many volumes, that are worked on at the same time: each mostly waits for the server's disk."""
+
+CATCH_UP_SECONDS = 1.0
+"""How long the watch may take to bring what the server has said already."""
+
+COMPONENT = "localpv-binder"
+BY_VOLUME = "volume"
+BY_CLAIM = "claim"
+
+
+class Binder:
+    """Runs until cancelled."""
+
+    def __init__(self, client: Client, *, clock: Clock, workers: int = WORKERS) -> None:
+        self._clock = clock
+        self._workers = workers
+        claim_cache = Cache(client.objects(PersistentVolumeClaim), clock=clock, indexes={BY_VOLUME: _volume_of})
+        self._claims = Newest(claim_cache)
+        self._volumes = Newest(Cache(client.objects(PersistentVolume), clock=clock))
+        self._classes = Cache(client.objects(StorageClass), clock=clock)
+        self._pods = Cache(client.objects(Pod), clock=clock, indexes={BY_CLAIM: _claims_of})
+        self._claim_objects = client.objects(PersistentVolumeClaim)
+        self._volume_objects = client.objects(PersistentVolume)
+        self._events = ApiEvents(client, component=COMPONENT, clock=clock)
+        self._writes = Writes(client, volumes=self._volumes, claims=self._claims)
+        self._offers = Offers()
+        self._waiting = Waiting()
+        self._promised: set[str] = set()
+        """Volumes that were chosen, and of which the server has not said yet whether it is so."""
+
+        self._told: dict[str, Sequence[Telling]] = {}
+        """By claim, what was told last; the same is not told again."""
+
+        self._around = claims.Surroundings(
+            classes=self._classes.get,
+            default_class=lambda: defaults.default_class(self._classes.list()),
+            unscheduled_pods=self._unscheduled_pods,
+        )
+        self._claim_queue: WorkQueue[str] = WorkQueue(clock=clock)
+        self._volume_queue: WorkQueue[str] = WorkQueue(clock=clock)
+        self._ready = asyncio.Event()
+
+    async def ready(self) -> None:
+        """Wait until everything that exists has been seen."""
+        await self._ready.wait()
+
+    async def run(self) -> None:
+        """Serve until cancelled."""
+        self._volumes.on_change(self._offers.changed)
+        self._volumes.on_change(self._volume_changed)
+        self._claims.on_change(self._claim_changed)
+        self._classes.on_change(self._class_changed)
+        self._pods.on_change(self._pod_changed)
+        group = Group(clock=self._clock)
+        group.add("events", self._events.run)
+        for name, cache in (("classes", self._classes), ("pods", self._pods)):
+            group.add(name, cache.run, ready=cache.wait_synced)
+        # Nothing is decided before both sides are known: a claim whose volume was not heard of yet is not lost.
+        group.add("volumes", self._volumes.cache.run, ready=self._volumes.cache.wait_synced)
+        group.add("claims", self._claims.cache.run, ready=self._claims.cache.wait_synced)
+        group.add("binder of volumes", self._controller("volumes", self._look_at_volume, self._volume_queue).run)
+        group.add("binder of claims", self._controller("claims", self._look_at_claim, self._claim_queue).run)
+        await group.run(on_ready=self._ready.set)
+
+    def _controller(self, name: str, reconcile: Reconcile[str], queue: WorkQueue[str]) -> Controller[str]:
+        return Controller(name, reconcile, queue=queue, clock=self._clock, workers=self._workers)
+
+    # Claims.
+
+    async def _look_at_claim(self, key: str) -> Outcome:
+        claim = self._claims.get(key)
+        if claim is None:
+            return Done()
+        self._waiting.remove(key)
+        action = claims.decide(claim, self._offers, self._around, promised=self._promised)
+        if isinstance(action, claims.Ask) or (isinstance(action, claims.Stay) and action.for_any):
+            # Before anything is waited for: a volume that becomes free meanwhile must find this claim.
+            self._waiting.add(claim)
+        try:
+            return await self._serve(claim, action)
+        except errors.NotFound:
+            return Done()  # gone meanwhile, which is seen in a moment
+        finally:
+            for name in self._waiting.looked(key):
+                self._offer(name)
+
+    async def _serve(self, claim: PersistentVolumeClaim, action: claims.Action) -> Outcome:
+        match action:
+            case claims.Bind(volume):
+                self._promised.add(volume.key)
+                try:
+                    await self._writes.bind(volume, claim)
+                finally:
+                    self._promised.discard(volume.key)
+                self._told.pop(claim.key, None)
+            case claims.Stay(why):
+                await self._writes.set_unbound(claim, PENDING)
+                self._tell(claim, why)
+            case claims.Lose(why):
+                return await self._lose(claim, why)
+            case claims.Assign(class_name):
+                await self._writes.assign_class(claim, class_name)
+            case claims.Ask(provisioner):
+                await self._writes.ask_provisioner(claim, provisioner)
+                self._tell(claim, [telling.external(provisioner)])
+        return Done()
+
+    async def _lose(self, claim: PersistentVolumeClaim, why: Telling) -> Outcome:
+        name = claim.spec.volume_name
+        if why is telling.LOST_VOLUME and await self._volume_objects.find(name) is not None:
+            return LookAgain(after=CATCH_UP_SECONDS)  # only our view of the volumes was behind
+        if claim.status.phase != LOST:
+            await self._writes.set_unbound(claim, LOST)
+            self._tell(claim, [why])
+        return Done()
+
+    def _tell(self, about: PersistentVolumeClaim | PersistentVolume, why: Sequence[Telling]) -> None:
+        if self._told.get(about.key) != why:
+            self._told[about.key] = why
+            for one in why:
+                self._events.tell(about, one.reason, one.message, warning=one.warning)
+
+    # Volumes.
+
+    async def _look_at_volume(self, name: str) -> Outcome:
+        volume = self._volumes.get(name)
+        if volume is None:
+            return Done()
+        reference = volume.spec.claim_ref
+        claim = self._claims.get(f"{reference.namespace}/{reference.name}") if reference is not None else None
+        try:
+            return await self._keep(volume, claim, volumes.decide(volume, claim))
+        except errors.NotFound:
+            return Done()
+
+    async def _keep(
+        self, volume: PersistentVolume, claim: PersistentVolumeClaim | None, action: volumes.Action
+    ) -> Outcome:
+        match action:
+            case volumes.SetPhase(phase, why):
+                await self._writes.set_phase(volume, phase, why.message if why else "")
+                if why is not None:
+                    self._events.tell(volume, why.reason, why.message, warning=why.warning)
+            case volumes.Release():
+                return await self._release(volume)
+            case volumes.Unbind():
+                await self._writes.unbind(volume)
+            case volumes.Disagree(for_claim, for_volume):
+                assert claim is not None
+                self._tell(claim, [for_claim])
+                self._tell(volume, [for_volume])
+        return Done()
+
+    async def _release(self, volume: PersistentVolume) -> Outcome:
+        # With the policy Delete the disk is wiped next. So it is not enough that we have not heard of the claim: the
+        # server must say that it is gone, or that the one of that name is another.
+        reference = volume.spec.claim_ref
+        assert reference is not None
+        claim = await self._claim_objects.find(reference.name, reference.namespace)
+        if claim is not None and claim.metadata.uid == reference.uid:
+            return LookAgain(after=CATCH_UP_SECONDS)
+        await self._writes.set_phase(volume, volumes.RELEASED)
+        return Done()  # that change has the policy looked at
+
+    def _offer(self, name: str) -> None:
+        volume = self._offers.get(name)
+        if volume is not None and fitting.is_free(volume) and name not in self._promised:
+            key = self._waiting.wake(volume)
+            if key is not None:
+                self._claim_queue.add(key)
+
+    # What wakes whom.
+
+    def _volume_changed(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
+        volume = new or old
+        assert volume is not None
+        if new is None:
+            self._told.pop(volume.key, None)
+        else:
+            self._volume_queue.add(volume.key)
+        references = {one.spec.claim_ref for one in (old, new) if one is not None and one.spec.claim_ref is not None}
+        for reference in references:
+            self._claim_queue.add(f"{reference.namespace}/{reference.name}")
+        for claim in self._claims.cache.find(BY_VOLUME, volume.key):
+            self._claim_queue.add(claim.key)
+        if new is not None:
+            self._offer(new.key)
+
+    def _claim_changed(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
+        claim = new or old
+        assert claim is not None
+        if new is None:
+            self._told.pop(claim.key, None)
+            self._waiting.remove(claim.key)
+            for name in self._waiting.looked(claim.key):
+                self._offer(name)
+        else:
+            self._claim_queue.add(claim.key)
+        if old is None or new is None or _whose(old) != _whose(new):
+            for volume in self._offers.reserved(claim.key):
+                self._volume_queue.add(volume.key)
+
+    def _class_changed(self, old: StorageClass | None, new: StorageClass | None) -> None:
+        changed = new or old
+        assert changed is not None
+        for claim in self._claims:
+            unbound = claims.BIND_COMPLETED not in claim.metadata.annotations
+            if unbound and (fitting.class_of(claim) == changed.key or not fitting.names_class(claim)):
+                self._claim_queue.add(claim.key)
+
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        pod = new or old
+        assert pod is not None
+        for key in _claims_of(pod):
+            claim = self._claims.get(key)
+            if claim is not None and claims.BIND_COMPLETED not in claim.metadata.annotations:
+                self._claim_queue.add(key)
+
+    def _unscheduled_pods(self, claim_key: str) -> Sequence[str]:
+        pods = self._pods.find(BY_CLAIM, claim_key)
+        return sorted(
+            pod.metadata.name
+            for pod in pods
+            if not pod.spec.node_name and pod.status.phase not in ("Succeeded", "Failed")
+        )
+
+
+def _volume_of(claim: PersistentVolumeClaim) -> Iterable[str]:
+    return (claim.spec.volume_name,) if claim.spec.volume_name else ()
+
+
+def _claims_of(pod: Pod) -> Iterable[str]:
+    meta = pod.metadata
+    for volume in pod.spec.volumes:
+        if volume.persistent_volume_claim is not None:
+            yield f"{meta.namespace}/{volume.persistent_volume_claim.claim_name}"
+        elif volume.ephemeral is not None:
+            yield f"{meta.namespace}/{meta.name}-{volume.name}"
+
+
+def _whose(claim: PersistentVolumeClaim) -> tuple[str, str]:
+    return claim.metadata.uid, claim.spec.volume_name
