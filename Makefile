@@ -1,6 +1,6 @@
 # localpv: `make` shows this menu.
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check format bench seeds generate clean cluster test-kubernetes setup-kubernetes
+.PHONY: help setup run test check format bench seeds generate clean cluster test-kubernetes setup-kubernetes test-vm
 
 VENV := .venv
 PYTHON := $(VENV)/bin/python
@@ -27,6 +27,10 @@ test: setup ## Run all tests that need no cluster
 test-kubernetes: setup-kubernetes ## Run the contract and all that needs a cluster on a real Kubernetes (as root)
 	@$(PYTHON) -m tests.kubernetes.control_plane --controllers --run $(PYTHON) -m pytest tests/contract $(ARGS)
 	@$(PYTHON) -m pytest tests/kubernetes $(ARGS)
+
+test-vm: setup ## Run all that needs SCSI, SATA and NVMe disks, in a virtual machine (as root)
+	@bash tools/setup_vm.sh
+	@$(PYTHON) -m tests.vm $(ARGS)
 
 cluster: setup-kubernetes ## Run a real Kubernetes cluster on this machine (as root; NODES=1, 2 or 3; Ctrl-C removes it)
 	@$(PYTHON) -m tests.kubernetes.cluster --image --nodes $(NODES)

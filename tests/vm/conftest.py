@@ -1,0 +1,80 @@
+"""Tests that run inside the virtual machine: they wipe disks, and refuse to run anywhere else."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+
+import pytest
+from tests.vm import node as nodes
+from tests.vm.disks import HERE
+from tests.vm.node import RULE, RULED, Node
+from tests.vm.qmp import SHARED, Emulator
+
+ROOT = Path(__file__).parent.parent.parent
+INSIDE = "LOCALPV_VM_FOLDER" in os.environ and SHARED.is_dir()
+"""Whether this is the virtual machine."""
+
+TEST_SECONDS = 180
+"""Emulated, all takes ten times as long."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    mark = pytest.mark.timeout(TEST_SECONDS) if INSIDE else pytest.mark.skip(reason="needs a machine: make test-vm")
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(mark)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish() -> None:
+    if INSIDE and (ROOT / ".seeds" / "embedded.json").exists():
+        shutil.copy(ROOT / ".seeds" / "embedded.json", SHARED / "seeds.json")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    made = getattr(item, "funcargs", {}).get("node")
+    if report.failed and isinstance(made, Node) and made.log.exists():
+        report.sections.append(("Log of localpv up", made.log.read_text(errors="replace")[-4000:]))
+    return report
+
+
+@pytest.fixture(scope="session")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+    """One for all tests: its start takes twenty seconds in emulation."""
+    rules = Path("/run/udev/rules.d/99-localpv-test.rules")
+    rules.parent.mkdir(parents=True, exist_ok=True)
+    rules.write_text(RULE)
+    nodes.run("udevadm", "control", "--reload")
+    RULED.mkdir(parents=True, exist_ok=True)
+    made = Node(tmp_path_factory.mktemp("node"))
+    try:
+        made.start()
+        yield made
+    finally:
+        made.stop()
+
+
+@pytest.fixture(scope="session")
+def emulator() -> Iterator[Emulator]:
+    made = Emulator()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def blank_disk() -> Callable[[str], Path]:
+    """Makes one of the machine's disks as good as new and returns its node."""
+
+    def get(serial: str) -> Path:
+        assert serial in {disk.serial for disk in HERE}
+        path = nodes.device(serial)
+        nodes.blank(path)
+        return path
+
+    return get

@@ -1,0 +1,79 @@
+"""The disks of the virtual machine, as the emulator is told about them: outside for the first ones, and inside, over QMP,
+for those that come later."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+MIB = 1024 * 1024
+HDD, SSD = 7200, 1
+"""Rotation rates: turns per minute, and the number that stands for none."""
+
+
+class Bus(StrEnum):
+    SCSI = "scsi"
+    SATA = "sata"
+    NVME = "nvme"
+    VIRTIO = "virtio"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disk:
+    """One disk. Its serial number is also its name at the emulator, and that of its file."""
+
+    serial: str
+    bus: Bus
+    mib: int = 32
+    rotation: int = SSD
+    wwn: int = 0
+    port: int = 0
+    """SATA only: which of the six ports."""
+
+    slot: str = ""
+    """NVMe that comes later: the port it is put into."""
+
+    @property
+    def file(self) -> str:
+        return f"{self.serial}.img"
+
+    @property
+    def driver(self) -> str:
+        return {"scsi": "scsi-hd", "sata": "ide-hd", "nvme": "nvme", "virtio": "virtio-blk-pci"}[self.bus]
+
+    def device(self) -> dict[str, str | int]:
+        """Arguments of the emulator's device."""
+        about: dict[str, str | int] = {"driver": self.driver, "id": self.serial, "serial": self.serial}
+        about["drive"] = f"file-{self.serial}"
+        if self.bus is Bus.SCSI:
+            about["bus"] = "scsi0.0"
+        elif self.bus is Bus.SATA:
+            about["bus"] = f"ide.{self.port}"
+        elif self.slot:
+            about["bus"] = self.slot
+        if self.bus in (Bus.SCSI, Bus.SATA):
+            about["rotation_rate"] = self.rotation
+            if self.wwn:
+                about["wwn"] = self.wwn
+        return about
+
+    def backend(self, path: str) -> dict[str, object]:
+        """Arguments of the emulator's block device behind it."""
+        file = {"driver": "file", "filename": path, "discard": "unmap", "cache": {"direct": False, "no-flush": True}}
+        return {"node-name": f"file-{self.serial}", "driver": "raw", "discard": "unmap", "file": file}
+
+
+HERE = (
+    Disk(serial="SCSISSD", bus=Bus.SCSI, wwn=0x5000C500A0000001),
+    Disk(serial="SCSIHDD", bus=Bus.SCSI, rotation=HDD),
+    Disk(serial="SCSITWO", bus=Bus.SCSI, wwn=0x5000C500A0000003),
+    Disk(serial="SATASSD", bus=Bus.SATA, wwn=0x5000C500A0000004, port=0),
+    Disk(serial="SATAHDD", bus=Bus.SATA, rotation=HDD, port=1),
+    Disk(serial="NVMEONE", bus=Bus.NVME),
+    Disk(serial="NVMETWO", bus=Bus.NVME),
+    Disk(serial="VIRTIO1", bus=Bus.VIRTIO),
+)
+"""The disks that every machine starts with."""
+
+SLOTS = ("slot1", "slot2")
+"""Ports for NVMe disks that come later."""

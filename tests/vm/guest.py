@@ -1,0 +1,166 @@
+"""A throw-away virtual machine with real disks that runs one command: `python -m tests.vm.guest COMMAND...`.
+
+It has the files, programs and the checkout of this machine, udev, and SCSI, SATA, NVMe and virtio disks of its own. The
+command runs as root in the current folder, and its exit status is ours. Nothing that it does is seen outside, except
+what it writes to /run/vm.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+from tests.vm import disks, kernel
+from tests.vm.disks import Disk
+
+MEMORY_MIB = 1024
+LIMIT_SECONDS = 600.0
+LOAD = ("virtio_scsi", "sd_mod", "ahci", "nvme", "virtio_blk", "dm-mod", "loop")
+PASSED_ON = ("CI", "PYTEST_ADDOPTS", "PYTHONPATH", "TERM")
+FAILED, TIMED_OUT = 125, 124
+"""Exit statuses of the machine itself."""
+
+
+def missing() -> str | None:
+    """What keeps a machine from being started here, in a sentence with what to do; None when nothing does."""
+    if os.geteuid() != 0:
+        return "the virtual machine needs root, to read the whole root file system: run make as root"
+    tools = [tool for tool in ("qemu-system-x86_64", "busybox", "cpio", "modprobe") if shutil.which(tool) is None]
+    return f"the virtual machine needs {', '.join(tools)}: run tools/setup_vm.sh as root" if tools else None
+
+
+def run(
+    command: Sequence[str],
+    *,
+    kernel: kernel.Kernel,
+    output: BinaryIO,
+    collect: Callable[[Path], None] | None = None,
+    limit: float = LIMIT_SECONDS,
+) -> int:
+    """Run a command in a new machine. `collect` is shown the shared folder when the machine has ended."""
+    with tempfile.TemporaryDirectory(prefix="localpv-vm-", dir="/var/tmp") as made:
+        folder = Path(made)
+        _prepare(folder, command, kernel)
+        status = _boot(folder, kernel, output, limit)
+        if collect is not None:
+            collect(folder)
+        return status
+
+
+def _prepare(folder: Path, command: Sequence[str], kernel: kernel.Kernel) -> None:
+    for disk in disks.HERE:
+        with (folder / disk.file).open("wb") as file:
+            file.truncate(disk.mib * disks.MIB)
+    shutil.copy(Path(__file__).with_name("second.sh"), folder)
+    settings = {"modules": str(kernel.modules), "load": " ".join(LOAD), "folder": os.getcwd()}
+    (folder / "settings").write_text("".join(f"{key}={shlex.quote(value)}\n" for key, value in settings.items()))
+    environment = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+    environment |= {"HOME": "/root", "LANG": "C.UTF-8", "LOCALPV_VM_FOLDER": str(folder)}
+    (folder / "command").write_text(
+        "".join(f"export {key}={shlex.quote(value)}\n" for key, value in environment.items())
+        + f"exec {shlex.join(command)}\n"
+    )
+
+
+def _boot(folder: Path, kernel: kernel.Kernel, output: BinaryIO, limit: float) -> int:
+    # It dies with us, however we end.
+    argv = ["setpriv", "--pdeathsig", "KILL", "--", *_emulator(folder, kernel)]
+    (folder / "output").touch()
+    until = time.monotonic() + limit
+    with (
+        (folder / "emulator").open("wb") as said,
+        (folder / "output").open("rb") as told,
+        subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=said, stderr=said) as machine,
+    ):
+        try:
+            while machine.poll() is None and time.monotonic() < until:
+                _pass_on(told, output)
+                time.sleep(0.1)
+            late = machine.poll() is None
+        finally:
+            machine.kill()
+        machine.wait()
+        _pass_on(told, output)
+    if late:
+        print(f"the virtual machine did not end in {limit:g} s and was stopped", file=sys.stderr)
+        return TIMED_OUT
+    status = folder / "status"
+    if status.exists() and (text := status.read_text().strip()):
+        return int(text)
+    for name in ("emulator", "console"):
+        if (folder / name).exists():
+            print(f"the virtual machine failed; {name}:\n{(folder / name).read_text()[-3000:]}", file=sys.stderr)
+    return FAILED
+
+
+def _pass_on(told: BinaryIO, output: BinaryIO) -> None:
+    if chunk := told.read():
+        output.write(chunk)
+        output.flush()
+
+
+def _emulator(folder: Path, kernel: kernel.Kernel) -> list[str]:
+    share = "security_model=none,multidevs=remap"
+    argv = [
+        "qemu-system-x86_64", "-machine", "q35", "-accel", "tcg", "-m", str(MEMORY_MIB),
+        # Without this instruction the start waits for randomness.
+        "-cpu", "qemu64,+rdrand",
+        "-display", "none", "-nodefaults", "-no-reboot",
+        "-kernel", str(kernel.image), "-initrd", str(kernel.initramfs()),
+        "-append", "console=ttyS0 quiet panic=-1 mitigations=off net.ifnames=0",
+        "-serial", f"file:{folder}/console",
+        "-device", "virtio-serial-pci",
+        "-chardev", f"file,id=output,path={folder}/output", "-device", "virtserialport,chardev=output,name=output",
+        # The emulator's own control socket, joined to a port of the machine: what runs inside can plug disks.
+        "-chardev", f"socket,id=control,path={folder}/control.sock,server=on,wait=off",
+        "-mon", "chardev=control,mode=control",
+        "-chardev", f"socket,id=inside,path={folder}/control.sock",
+        "-device", "virtserialport,chardev=inside,name=control",
+        "-fsdev", f"local,id=root,path=/,readonly=on,{share}", "-device", "virtio-9p-pci,fsdev=root,mount_tag=root",
+        "-fsdev", f"local,id=run,path={folder},{share}", "-device", "virtio-9p-pci,fsdev=run,mount_tag=run",
+        "-device", "virtio-scsi-pci,id=scsi0",
+    ]  # fmt: skip
+    for number, slot in enumerate(disks.SLOTS, 1):
+        argv += ["-device", f"pcie-root-port,id={slot},chassis={number},slot={number}"]
+    for disk in disks.HERE:
+        argv += _arguments(disk, folder)
+    return argv
+
+
+def _arguments(disk: Disk, folder: Path) -> list[str]:
+    backend = json.dumps(disk.backend(str(folder / disk.file)))
+    return ["-blockdev", backend, "-device", json.dumps(disk.device())]
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.vm.guest", description=__doc__)
+    parser.add_argument("--limit", type=float, default=LIMIT_SECONDS, help="seconds until the machine is stopped")
+    parser.add_argument("command", nargs=argparse.REMAINDER)
+    options = parser.parse_args(arguments)
+    if not options.command:
+        parser.error("name a command")
+    if (why := missing()) is not None:
+        print(why, file=sys.stderr)
+        return FAILED
+    try:
+        found = kernel.get()
+    except kernel.Missing as error:
+        print(error, file=sys.stderr)
+        return FAILED
+    return run(options.command, kernel=found, output=sys.stdout.buffer, limit=options.limit)
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(FAILED))
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,301 @@
+"""A node in the virtual machine: `localpv up` over classes that differ in how they clean, and real disks to offer.
+
+The engine's binder is not needed: the test plays its part and sets the phases that a claim would lead to.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tests.contract import wire
+
+T = TypeVar("T")
+
+VOLUMES = "/api/v1/persistentvolumes"
+DISKS = "/apis/localpv.dev/v1alpha1/localdisks"
+PATIENCE_SECONDS = 60.0
+"""Emulated, all takes ten times as long."""
+
+SECRET = b"the old tenant's secret "
+CHUNK = 1024 * 1024
+
+RULED = Path("/dev/disk/localpv")
+"""Where the rule of udev below puts links to disks that come later: the discovery directory of class `ruled`."""
+
+RULE = (
+    'SUBSYSTEM=="block", ENV{DEVTYPE}=="disk", ENV{ID_SERIAL}=="*PLUGGED*", SYMLINK+="disk/localpv/$env{ID_SERIAL}"\n'
+)
+
+CLEANERS = {
+    "reset": (),
+    "zero": ("dd-zero",),
+    "shred": ("shred", "1"),
+    "discard": ("blkdiscard",),
+    "erase": ("hdparm",),
+    "format": ("nvme-format",),
+    "own": ("/run/own-cleaner", "argument"),
+    "ruled": ("blkdiscard",),
+}
+"""Each class with its cleaner."""
+
+
+class Node:
+    """Everything of localpv on this machine, in one process."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._data, self._config = folder / "data", folder / "config"
+        self._process: subprocess.Popen[str] | None = None
+        self.api: Any = None
+
+    def start(self) -> None:
+        self._config.mkdir(parents=True)
+        settings, classes = {}, []
+        for name, cleaner in CLEANERS.items():
+            self.place(name).mkdir(parents=True, exist_ok=True)
+            settings[name] = {"hostDir": str(self.place(name)), "volumeMode": "Block"}
+            if cleaner:
+                settings[name] |= {"blockCleanerCommand": list(cleaner)}  # type: ignore[dict-item]
+            classes.append(
+                {
+                    "apiVersion": "storage.k8s.io/v1",
+                    "kind": "StorageClass",
+                    "metadata": {"name": name},
+                    "provisioner": "kubernetes.io/no-provisioner",
+                    "volumeBindingMode": "WaitForFirstConsumer",
+                }
+            )
+        (self._config / "storageClassMap").write_text(json.dumps(settings))
+        (self._config / "classes.yaml").write_text("\n---\n".join(map(json.dumps, classes)))
+        options = ["--listen", "127.0.0.1:0", "--data", str(self._data), "--config", str(self._config)]
+        with self.log.open("a") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "localpv", "up", "--node", "vm", *options],
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline().startswith("ready "), self.log.read_text()[-3000:]
+        target = wire.read_kubeconfig(self.kubeconfig, controllers=True)
+        self.api = wire.Api(target, target.token)
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.send_signal(signal.SIGTERM)
+            self._process.wait(60)
+            assert self._process.stdout is not None
+            self._process.stdout.close()
+            if self.api is not None:
+                self.api.close()
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "up.log"
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self._data / "kubeconfig"
+
+    @staticmethod
+    def place(storage_class: str) -> Path:
+        """The discovery directory of a class."""
+        return RULED if storage_class == "ruled" else Path("/mnt/disks") / storage_class
+
+    @contextmanager
+    def linked(self, storage_class: str, entry: str, device: Path) -> Iterator[Path]:
+        """A link to a device among the disks of a class; what is known of it is gone at the end."""
+        link = self.place(storage_class) / entry
+        link.symlink_to(device)
+        try:
+            yield link
+        finally:
+            link.unlink(missing_ok=True)
+            self.forget(storage_class, entry)
+
+    def forget(self, storage_class: str, entry: str) -> None:
+        """Take volume and record away, whatever state they are in."""
+
+        def gone() -> bool:
+            path = str(self.place(storage_class) / entry)
+            left = [f"{VOLUMES}/{volume['metadata']['name']}" for volume in self._volumes(path)]
+            if (disk := self._disk(storage_class, entry)) is not None:
+                left.append(f"{DISKS}/{disk['metadata']['name']}")
+            for each in left:
+                self.api.send("DELETE", each)
+                self.api.send("PATCH", each, {"metadata": {"finalizers": None}}, content_type=wire.MERGE_PATCH)
+            return not left
+
+        self.eventually(gone, f"{entry} is forgotten")
+
+    # What is seen of it.
+
+    def _volumes(self, path: str) -> list[Any]:
+        return [pv for pv in self.api.get(VOLUMES)["items"] if pv["spec"]["local"]["path"] == path]
+
+    def _disk(self, storage_class: str, entry: str) -> Any:
+        for disk in self.api.get(DISKS)["items"]:
+            if (disk["spec"]["storageClassName"], disk["spec"]["entry"]) == (storage_class, entry):
+                return disk
+        return None
+
+    def disk(self, storage_class: str, entry: str, is_so: Callable[[Any], object] = bool) -> Any:
+        """The LocalDisk of an entry, once it is as wanted; what it was like at last is told when it never is."""
+        seen: list[Any] = [None]
+
+        def look() -> Any:
+            seen[0] = self._disk(storage_class, entry)
+            return seen[0] if seen[0] is not None and is_so(seen[0]) else None
+
+        try:
+            return self.eventually(look, f"{entry} is as wanted")
+        except AssertionError as error:
+            raise AssertionError(f"{error}; at last it was {json.dumps(seen[0], indent=1)}") from None
+
+    def refused(self, storage_class: str, entry: str, reason: str) -> Any:
+        """The LocalDisk of an entry, once it is not offered for a reason; there is no volume then."""
+        disk = self.disk(
+            storage_class,
+            entry,
+            lambda disk: disk["status"].get("reason") == reason and not disk["status"].get("eligible"),
+        )
+        assert not self._volumes(disk["spec"]["path"])
+        assert disk["status"]["message"]
+        return disk
+
+    def cleaning(self, storage_class: str, entry: str, state: str, reason: str = "") -> Any:
+        """The LocalDisk of an entry, once its cleaning has come to a state."""
+
+        def is_so(disk: Any) -> bool:
+            seen = disk["status"].get("cleaning") or {}
+            return seen.get("state") == state and reason in ("", seen.get("reason"))
+
+        return self.disk(storage_class, entry, is_so)
+
+    def volume(self, storage_class: str, entry: str, *, not_uid: str = "") -> Any:
+        """The volume that offers an entry, once there is one."""
+
+        def offered() -> Any:
+            for volume in self._volumes(str(self.place(storage_class) / entry)):
+                meta = volume["metadata"]
+                if meta["uid"] != not_uid and not meta.get("deletionTimestamp"):
+                    return volume
+            return None
+
+        try:
+            return self.eventually(offered, f"{entry} is offered")
+        except AssertionError as error:
+            raise AssertionError(f"{error}; its disk is {json.dumps(self._disk(storage_class, entry))}") from None
+
+    def volume_is(self, volume: Any) -> Any:
+        """The same volume as it is now, or None."""
+        answer = self.api.send("GET", f"{VOLUMES}/{volume['metadata']['name']}")
+        return answer.body if answer.code == 200 and _uid(answer.body) == _uid(volume) else None
+
+    # What the cluster does.
+
+    def bind(self, volume: Any) -> None:
+        path = f"{VOLUMES}/{volume['metadata']['name']}"
+        claim = {"namespace": "default", "name": "data", "uid": "11111111-aaaa-bbbb-cccc-222222222222"}
+        self.api.merge(path, {"spec": {"claimRef": claim}})
+        self.api.merge(f"{path}/status", {"status": {"phase": "Bound"}})
+
+    def release(self, volume: Any) -> None:
+        """The claim came and went."""
+        self.bind(volume)
+        self.api.merge(f"{VOLUMES}/{volume['metadata']['name']}/status", {"status": {"phase": "Released"}})
+
+    def comes_back(self, storage_class: str, entry: str, before: Any) -> Any:
+        """Another volume offers the entry."""
+        return self.volume(storage_class, entry, not_uid=_uid(before))
+
+    def run(self, *words: str) -> str:
+        """A command of localpv."""
+        done = subprocess.run(
+            [sys.executable, "-m", "localpv", *words, "--kubeconfig", str(self.kubeconfig)],
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    @staticmethod
+    def eventually(look: Callable[[], T], what: str) -> T:
+        return wire.eventually(look, what, within=PATIENCE_SECONDS)
+
+
+def _uid(thing: Any) -> str:
+    return str(thing["metadata"]["uid"])
+
+
+def run(*words: str | Path) -> str:
+    """A tool of the system."""
+    done = subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
+    assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def settle() -> None:
+    """Return when udev has nothing left to do."""
+    run("udevadm", "settle", "--timeout=60")
+
+
+def device(serial: str) -> Path:
+    """The node of the disk with a serial number, as the kernel calls it now."""
+    settle()
+    for folder in Path("/sys/block").iterdir():
+        if folder.name.startswith(("sd", "nvme", "vd")) and _serial(folder.name) == serial:
+            return Path("/dev") / folder.name
+    raise AssertionError(f"no disk has the serial number {serial}")
+
+
+def _serial(name: str) -> str:
+    told = run("udevadm", "info", "--query=property", f"/dev/{name}")
+    found = dict(line.partition("=")[::2] for line in told.splitlines())
+    short = found.get("SCSI_IDENT_SERIAL") or found.get("ID_SCSI_SERIAL") or found.get("ID_SERIAL_SHORT")
+    return short or found.get("ID_SERIAL", "").rpartition("_")[2] or found.get("ID_SERIAL", "")
+
+
+def fill(path: Path) -> None:
+    """The old tenant's data on every block of a device."""
+    chunk = (SECRET * (CHUNK // len(SECRET) + 1))[:CHUNK]
+    with path.open("r+b", buffering=0) as disk:
+        size = disk.seek(0, os.SEEK_END)
+        disk.seek(0)
+        for _ in range(size // CHUNK):
+            disk.write(chunk)
+        os.fsync(disk.fileno())
+
+
+def old_blocks(path: Path) -> int:
+    """How many MiB of a device still hold old data, past the kernel's cache."""
+    return sum(SECRET in chunk for chunk in _chunks(path))
+
+
+def is_zero(path: Path) -> bool:
+    """Whether every byte of a device is zero, past the kernel's cache."""
+    return all(chunk == bytes(len(chunk)) for chunk in _chunks(path))
+
+
+def _chunks(path: Path) -> Iterator[bytes]:
+    run("blockdev", "--flushbufs", path)
+    with path.open("rb", buffering=0) as disk:
+        while chunk := disk.read(CHUNK):
+            yield chunk
+
+
+def blank(path: Path) -> None:
+    """A disk as it comes from the factory."""
+    run("blkdiscard", "-z", "-f", path)
+    run("blockdev", "--rereadpt", path)
+    settle()
