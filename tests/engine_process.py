@@ -38,13 +38,16 @@ class Engine:
 
 
 @contextlib.contextmanager
-def running(*, data: Path | None = None, listen: str = "127.0.0.1:0", options: Sequence[str] = ()) -> Iterator[Engine]:
-    """The engine alone (`localpv apiserver`) until the with-block ends; a data folder that is passed in stays."""
+def running(
+    *, data: Path | None = None, listen: str = "127.0.0.1:0", options: Sequence[str] = (), program: str = "apiserver"
+) -> Iterator[Engine]:
+    """The engine alone (`localpv apiserver`), or with all that works on it (`localpv up`), until the with-block ends; a
+    data folder that is passed in stays."""
     with contextlib.ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="localpv-engine-")))
         folder = data if data is not None else scratch / "data"
         log = scratch / "engine.log"
-        command = [sys.executable, "-m", "localpv", "apiserver", "--data", str(folder), "--listen", listen, *options]
+        command = [sys.executable, "-m", "localpv", program, "--data", str(folder), "--listen", listen, *options]
         with log.open("wb") as stderr:
             process = subprocess.Popen(
                 command,
