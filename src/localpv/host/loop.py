@@ -9,27 +9,45 @@ import os
 import struct
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from localpv import errors
+from localpv.model.devices import DeviceNumber
 
 _LOOP_CTL_GET_FREE = 0x4C82
 _LOOP_CONFIGURE = 0x4C0A
 _LOOP_CLR_FD = 0x4C01
-_READ_ONLY, _PARTITIONS, _DIRECT_IO = 1, 8, 16
+_READ_ONLY, _GOING, _PARTITIONS, _DIRECT_IO = 1, 4, 8, 16
 _CONFIG = struct.Struct("II 232s 64x")
 _STATUS_FLAGS = 52
 _STATUS_NAME = 56
+_STATUS_BELOW = 16
+_LOOP_GET_STATUS64 = 0x4C05
 _TRIES = 50
 
+NAME_BYTES = 63
+"""Longest name that the kernel keeps with a loop device."""
 
-def attach(file: Path, *, read_only: bool = False, partitions: bool = False, block_size: int = 0) -> Path:
-    """Make a file a block device; returns its path, such as /dev/loop3."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attached:
+    """A loop device in use."""
+
+    device: Path
+    below: DeviceNumber
+    """The block device that it lies on; 0:0 for a file."""
+
+
+def attach(
+    file: Path, *, read_only: bool = False, partitions: bool = False, block_size: int = 0, name: str = ""
+) -> Path:
+    """Make a file a block device; returns its path, such as /dev/loop3. It keeps the `name`, or the file's."""
     flags = (_READ_ONLY if read_only else 0) | (_PARTITIONS if partitions else 0)
     status = bytearray(232)
     struct.pack_into("I", status, _STATUS_FLAGS, flags)
-    name = os.fsencode(file)[:63]
-    status[_STATUS_NAME : _STATUS_NAME + len(name)] = name
+    called = (name.encode() or os.fsencode(file))[:NAME_BYTES]
+    status[_STATUS_NAME : _STATUS_NAME + len(called)] = called
     mode = os.O_RDONLY if read_only else os.O_RDWR
     backing = os.open(file, mode | os.O_CLOEXEC)
     try:
@@ -63,6 +81,27 @@ def _free_device() -> Path:
         return Path(f"/dev/loop{fcntl.ioctl(control, _LOOP_CTL_GET_FREE)}")
     finally:
         os.close(control)
+
+
+def find(name: str) -> Attached | None:
+    """The loop device with exactly this name, if there is one; one that goes when its last opener does is none."""
+    for folder in sorted(Path("/sys/block").glob("loop*/loop")):
+        device = Path("/dev") / folder.parent.name
+        try:
+            fd = os.open(device, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError:
+            continue  # it goes at this moment
+        try:
+            status = fcntl.ioctl(fd, _LOOP_GET_STATUS64, bytes(232))
+        except OSError:
+            continue
+        finally:
+            os.close(fd)
+        going = struct.unpack_from("I", status, _STATUS_FLAGS)[0] & _GOING
+        if not going and status[_STATUS_NAME:].split(b"\0", 1)[0] == name.encode():
+            below = int(struct.unpack_from("Q", status, _STATUS_BELOW)[0])
+            return Attached(device=device, below=DeviceNumber(os.major(below), os.minor(below)))
+    return None
 
 
 def detach(device: Path) -> None:

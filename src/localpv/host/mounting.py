@@ -1,0 +1,199 @@
+"""Mounting and unmounting: devices, parts of other file systems (bind), memory.
+
+What is bound is first opened and looked at, and then bound by its descriptor: nobody can put another thing into its
+place in between. What is mounted over lies in a folder of ours, which nobody else may write.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+import stat
+import threading
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from localpv import errors
+from localpv.host import commands, openat
+from localpv.host.workers import Workers
+from localpv.model.devices import DeviceNumber
+from localpv.model.entries import FileKind
+
+CALL_SECONDS = 30.0
+"""For one call to the kernel. Unmounting writes what is still in memory, which takes its time on a slow disk."""
+
+MOUNT_SECONDS = 120.0
+"""For mounting a device: a journal may have to be replayed first."""
+
+_READ_ONLY, _REMOUNT, _BIND = 1, 32, 4096
+_RELATIME, _NO_SYMLINK_FOLLOW = 1 << 21, 8
+_FLAGS = {"nosuid": 2, "nodev": 4, "noexec": 8, "sync": 16, "noatime": 1024, "nodiratime": 2048, "relatime": _RELATIME}
+_ST_RELATIME = 4096
+_ST_SAME = 2 | 4 | 8 | 16 | 1024 | 2048
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Something that is open and can be bound elsewhere."""
+
+    path: Path
+    """As it was asked for."""
+
+    real_path: Path
+    """Links resolved, as a mount table has it."""
+
+    kind: FileKind
+    mount_id: int = 0
+    """Number of the mount that it lies in."""
+
+    device: DeviceNumber | None = None
+    """Numbers of a block device."""
+
+    mode: int = 0
+    gid: int = 0
+    fd: int = -1
+
+
+class Mounting(Protocol):
+    """Changes to the mount table of this machine."""
+
+    def opened(self, path: Path) -> AbstractAsyncContextManager[Source]:
+        """What is at a path, links followed. FileNotFoundError or NotADirectoryError when nothing is."""
+
+    async def bind(self, source: Source, at: Path, *, read_only: bool = False, options: Sequence[str] = ()) -> None:
+        """Show a directory or file at another place too. Options that a bind mount cannot have mean nothing."""
+
+    async def make_read_only(self, at: Path, *, read_only: bool) -> None:
+        """Let what is bound there be written through that place or not, without a moment in which it is not there."""
+
+    async def mount(self, device: Path, at: Path, *, fs_type: str, options: Sequence[str] = ()) -> None:
+        """Mount the file system of a device. HostError says what the kernel had against it."""
+
+    async def mount_memory(self, at: Path, *, size_bytes: int = 0, mode: int = 0o777) -> None:
+        """Mount a file system in memory, as large as said or as half the memory."""
+
+    async def unmount(self, at: Path) -> None:
+        """Take away what is mounted there last. DeviceBusy while somebody works in it; nothing mounted is no error."""
+
+
+class KernelMounting:
+    """The mount table of this process."""
+
+    def __init__(self, *, workers: Workers) -> None:
+        self._workers = workers
+
+    @contextlib.asynccontextmanager
+    async def opened(self, path: Path) -> AsyncIterator[Source]:
+        nobody_waits = threading.Event()
+
+        def look() -> Source:
+            fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+            try:
+                if nobody_waits.is_set():
+                    raise errors.HostTimeout(f"{path} answered too late")
+                return _source(path, fd)
+            except BaseException:
+                os.close(fd)
+                raise
+
+        try:
+            source = await self._workers.call(look, key=str(path), timeout=CALL_SECONDS)
+        except BaseException:
+            nobody_waits.set()
+            raise
+        try:
+            yield source
+        finally:
+            os.close(source.fd)
+
+    async def bind(self, source: Source, at: Path, *, read_only: bool = False, options: Sequence[str] = ()) -> None:
+        def act() -> None:
+            _mount(f"/proc/self/fd/{source.fd}", at, _BIND)
+            if read_only or any(option in _FLAGS for option in options):
+                _remount(at, read_only=read_only, options=options)
+
+        await self._workers.call(act, key=str(at), timeout=CALL_SECONDS)
+
+    async def make_read_only(self, at: Path, *, read_only: bool) -> None:
+        await self._workers.call(lambda: _remount(at, read_only=read_only), key=str(at), timeout=CALL_SECONDS)
+
+    async def mount(self, device: Path, at: Path, *, fs_type: str, options: Sequence[str] = ()) -> None:
+        # The tool knows which options are the kernel's and which the file system's.
+        chosen = ["-o", ",".join(options)] if options else []
+        await commands.run(["mount", "-t", fs_type, *chosen, str(device), str(at)], timeout=MOUNT_SECONDS)
+
+    async def mount_memory(self, at: Path, *, size_bytes: int = 0, mode: int = 0o777) -> None:
+        data = f"mode={mode:o}" + (f",size={size_bytes}" if size_bytes else "")
+        await self._workers.call(
+            lambda: _mount("tmpfs", at, 0, fs_type="tmpfs", data=data), key=str(at), timeout=CALL_SECONDS
+        )
+
+    async def unmount(self, at: Path) -> None:
+        await self._workers.call(lambda: unmount_now(at), key=str(at), timeout=CALL_SECONDS)
+
+
+def bind_now(fd: int, at: Path, *, read_only: bool) -> None:
+    """As `bind`, for callers that run in a worker thread."""
+    _mount(f"/proc/self/fd/{fd}", at, _BIND)
+    if read_only:
+        _remount(at, read_only=True)
+
+
+def unmount_now(at: Path) -> None:
+    """As `unmount`, for callers that run in a worker thread."""
+    if _libc.umount2(os.fsencode(at), _NO_SYMLINK_FOLLOW) == 0:
+        return
+    code = ctypes.get_errno()
+    if code == errno.EBUSY:
+        raise errors.DeviceBusy(f"{at} cannot be unmounted: somebody works in it", hint="it is tried again by itself")
+    if code not in (errno.EINVAL, errno.ENOENT):
+        raise errors.HostError(f"{at} cannot be unmounted: {os.strerror(code)}")
+
+
+def _mount(source: str, at: Path, flags: int, *, fs_type: str = "", data: str = "") -> None:
+    answer = _libc.mount(
+        os.fsencode(source), os.fsencode(at), fs_type.encode() or None, ctypes.c_ulong(flags), data.encode() or None
+    )
+    if answer != 0:
+        code = ctypes.get_errno()
+        raise errors.HostError(f"nothing can be mounted at {at}: {os.strerror(code)}")
+
+
+def _remount(at: Path, *, read_only: bool, options: Sequence[str] = ()) -> None:
+    """Change the flags of a bind mount; those that it has from where it came stay."""
+    has = os.statvfs(at).f_flag
+    flags = has & _ST_SAME | (_RELATIME if has & _ST_RELATIME else 0)
+    for option in options:
+        flags |= _FLAGS.get(option, 0)
+    if "noatime" in options:
+        flags &= ~_RELATIME
+    _mount("none", at, _BIND | _REMOUNT | flags | (_READ_ONLY if read_only or "ro" in options else 0))
+
+
+def _source(path: Path, fd: int) -> Source:
+    status = os.fstat(fd)
+    device = None
+    if stat.S_ISDIR(status.st_mode):
+        kind = FileKind.DIRECTORY
+    elif stat.S_ISBLK(status.st_mode):
+        kind = FileKind.BLOCK_DEVICE
+        device = DeviceNumber(os.major(status.st_rdev), os.minor(status.st_rdev))
+    else:
+        kind = FileKind.OTHER
+    return Source(
+        path=path,
+        real_path=Path(os.readlink(f"/proc/self/fd/{fd}")),
+        kind=kind,
+        mount_id=openat.mount_id(fd),
+        device=device,
+        mode=status.st_mode,
+        gid=status.st_gid,
+        fd=fd,
+    )

@@ -1,0 +1,98 @@
+"""Folders and links of our own, in which stands what pods use. They lie on the machine's own disk, so nothing waits."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+
+class OwnFolders(Protocol):
+    """Folders, links and small files that nobody else writes."""
+
+    def make(self, folder: Path, *, mode: int = 0o750) -> None:
+        """Make a folder and those above it; one that is there is no error."""
+
+    def remove(self, folder: Path) -> None:
+        """Remove an empty folder. One that is not there is no error; one that is not empty is: OSError."""
+
+    def names(self, folder: Path) -> tuple[str, ...]:
+        """Names in a folder, sorted; none when there is no folder."""
+
+    def link(self, path: Path, target: Path) -> None:
+        """Make a link, or let an existing one lead elsewhere, in one step."""
+
+    def target(self, path: Path) -> Path | None:
+        """Where a link leads; None when there is no link."""
+
+    def unlink(self, path: Path) -> None:
+        """Remove a link or file; one that is not there is no error."""
+
+    def write(self, path: Path, text: str) -> None:
+        """Write a small file in one step; when this returns it is on the disk."""
+
+    def read(self, path: Path) -> str | None:
+        """What is in a small file; None when there is none."""
+
+
+class DiskFolders:
+    """On the disk of this machine."""
+
+    def make(self, folder: Path, *, mode: int = 0o750) -> None:
+        folder.mkdir(mode=mode, parents=True, exist_ok=True)
+
+    def remove(self, folder: Path) -> None:
+        # Never more than an empty folder: should something be mounted here after all, its content stays.
+        with contextlib.suppress(FileNotFoundError):
+            folder.rmdir()
+
+    def names(self, folder: Path) -> tuple[str, ...]:
+        try:
+            return tuple(sorted(os.listdir(folder)))
+        except (FileNotFoundError, NotADirectoryError):
+            return ()
+
+    def link(self, path: Path, target: Path) -> None:
+        with _replacing(path) as fresh:
+            os.symlink(target, fresh)
+
+    def target(self, path: Path) -> Path | None:
+        try:
+            return Path(os.readlink(path))
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.EINVAL, errno.ENOTDIR):
+                return None
+            raise
+
+    def unlink(self, path: Path) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            path.unlink()
+
+    def write(self, path: Path, text: str) -> None:
+        with _replacing(path) as fresh, open(fresh, "w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    def read(self, path: Path) -> str | None:
+        try:
+            return path.read_text()
+        except FileNotFoundError:
+            return None
+
+
+@contextlib.contextmanager
+def _replacing(path: Path) -> Iterator[Path]:
+    """A name beside the path; what is there at the end takes its place."""
+    fresh = path.with_name(f".new-{path.name}"[:255])
+    fresh.unlink(missing_ok=True)
+    yield fresh
+    os.replace(fresh, path)
