@@ -57,6 +57,15 @@ class ConfigMap(Kind, frozen=True, kw_only=True):
     immutable: bool | None = None
 
 
+class Secret(Kind, frozen=True, kw_only=True):
+    resource: ClassVar[Resource] = resource_of("Secret")
+
+    data: Mapping[str, str] = NOTHING
+    """Values in base64."""
+
+    type: str = ""
+
+
 class ObjectReference(Part, frozen=True, kw_only=True):
     """Which object an event is about."""
 
