@@ -26,6 +26,7 @@ from localpv.lifecycle.nodes import Nodes, OneNode
 from localpv.lifecycle.publish import adoption, naming, ownership, taint
 from localpv.lifecycle.publish.publishing import Publisher
 from localpv.lifecycle.records import Records
+from localpv.lifecycle.release.holding import Holding
 from localpv.lifecycle.release.node_loss import NodeLoss
 from localpv.lifecycle.release.releasing import Releaser
 from localpv.lifecycle.reports import Reports
@@ -92,11 +93,14 @@ class Manager:
             volumes=self._volumes,
             nodes=self._nodes,
             is_ours=self._is_ours,
+            remembers=self._remembers,
             surroundings=self,
             events=self._events,
             clock=clock,
         )
+        self._holding = Holding(volumes=self._volumes, disk_of=self._disk_of, events=self._events)
         self._queue: WorkQueue[str] = WorkQueue(clock=clock, observer=observe("manager"))
+        self._held: WorkQueue[str] = WorkQueue(clock=clock, observer=observe("held"))
         self._lost: WorkQueue[str] = WorkQueue(clock=clock, observer=observe("node-loss"))
         self._tainted: WorkQueue[str] = WorkQueue(clock=clock, observer=observe("taints"))
         self._workers = workers
@@ -156,6 +160,7 @@ class Manager:
         group.add("strays", self._volumes.follow_strays)
         group.add("disks", self._follow, ready=self._synced.wait)
         group.add("manager", self._controller("manager", self._reconcile, self._queue, workers=self._workers).run)
+        group.add("held", self._controller("held", self._holding.step, self._held).run)
         group.add("taints", self._controller("taints", self._untaint, self._tainted).run)
         if not self._node:
             # Who serves one node cannot see that it is gone.
@@ -186,12 +191,37 @@ class Manager:
     def _is_ours(self, volume: PersistentVolume) -> bool:
         return bool(adoption.node_of(volume, self.configuration))
 
+    def _disk_of(self, volume: PersistentVolume) -> LocalDisk | None:
+        """The disk that a volume was made for, as seen last."""
+        if named := volume.metadata.annotations.get(DISK):
+            return self._disks.get(named)
+        path = volume.spec.local.path if volume.spec.local is not None else ""
+        return next((disk for disk in self._disks.at(path) if ownership.owns(disk, volume)), None)
+
+    async def _remembers(self, volume: PersistentVolume) -> bool:
+        """Whether a record says now that its disk belongs to this volume, and will until it was cleaned."""
+        seen = self._disk_of(volume)
+        disk = await self._records.get(seen.metadata.name) if seen is not None else None
+        offered = disk.spec.volume if disk is not None else None
+        return offered is not None and offered.uid == volume.metadata.uid
+
+    async def _learn_rights(self) -> None:
+        if await self._volumes.learn_rights() and not self._volumes.holds:
+            message = (
+                "Volumes may not be changed, so they cannot be held by a finalizer: one that is used and deleted by"
+                " hand while nobody looks may be missed. Allow patch on persistentvolumes."
+            )
+            log.warning("volumes are not held reason=%s", message)
+            if (node := self._nodes.get(self._node)) is not None:
+                self._events.tell(node, "VolumesNotHeld", message, warning=True)
+
     async def _adopt(self) -> None:
         objects = self._client.objects(PersistentVolume)
         backoff = Backoff()
         while True:
             self._scan.clear()
             try:
+                await self._learn_rights()
                 await adoption.adopt_all(
                     objects, volumes=self._volumes, configuration=self.configuration, node=self._node
                 )
@@ -214,6 +244,8 @@ class Manager:
                         self._tainted.add(disk.spec.node_name)
                     case Deleted(disk):
                         self._disks.remove(disk.key)
+                        for volume in self._volumes.at(disk.spec.path):
+                            self._held.add(volume.key)
                     case Synced():
                         self._synced.set()
 
@@ -228,6 +260,8 @@ class Manager:
             for disk in self._disks.at(volume.spec.local.path):
                 self._queue.add(disk.key)
         self._lost.add(volume.key)
+        if volume.metadata.deleting:
+            self._held.add(volume.key)
 
     def _class_changed(self, old: StorageClass | None, new: StorageClass | None) -> None:
         storage_class = new or old

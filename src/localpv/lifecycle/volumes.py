@@ -21,6 +21,17 @@ NODE_LABEL = "localpv.dev/node"
 RECLAIM = "localpv.dev/reclaim"
 DISK = "localpv.dev/disk"
 RECYCLE = "Recycle"
+FINALIZER = "localpv.dev/disk"
+"""Keeps a volume, whoever deletes it, until what is on its disk is known: clean, never used, or remembered."""
+
+LOST_SINCE = "localpv.dev/node-lost-since"
+"""Annotation: when the volume's node was first seen to be gone, so that a new manager goes on with the grace."""
+
+BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
+"""Annotation that the cluster's binder leaves on a volume it has bound, also when the claim is taken off later."""
+
+NO_VOLUME = "localpv-no-such-volume"
+"""Changing it shows what we may do to volumes, and does nothing."""
 
 BY_PATH = "path"
 LOOK_EVERY_SECONDS = 10.0
@@ -34,6 +45,26 @@ def is_unclaimed(volume: PersistentVolume) -> bool:
     return volume.status.phase == "Available" and volume.spec.claim_ref is None
 
 
+def is_unused(volume: PersistentVolume) -> bool:
+    """Whether the volume itself shows that nobody has had it since it was made, or since it was last cleaned."""
+    claim = volume.spec.claim_ref
+    return (
+        volume.status.phase in ("", "Pending", "Available")
+        and (claim is None or not claim.uid)
+        and BOUND_BY_CONTROLLER not in volume.metadata.annotations
+    )
+
+
+def is_held(volume: PersistentVolume) -> bool:
+    """Whether the volume cannot go before we let it."""
+    return FINALIZER in volume.metadata.finalizers
+
+
+def is_held_alone(volume: PersistentVolume) -> bool:
+    """Whether the volume is gone as soon as we let it go."""
+    return volume.metadata.finalizers == (FINALIZER,)
+
+
 def is_withdrawn(disk: LocalDisk) -> bool:
     """Whether the agent has looked and found that an offer of the disk must not stand."""
     looked = (Phase.PUBLISHED, Phase.UNAVAILABLE, Phase.MISSING)
@@ -42,6 +73,10 @@ def is_withdrawn(disk: LocalDisk) -> bool:
 
 class Volumes(Protocol):
     """The volumes of one node, or of all."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether volumes may be held by our finalizer: who cannot change volumes could never let them go again."""
 
     def seen(self, name: str) -> PersistentVolume | None:
         """The volume as it was seen last, which may be a moment ago."""
@@ -53,7 +88,7 @@ class Volumes(Protocol):
         """The volume as it is now."""
 
     async def create(self, volume: Object) -> PersistentVolume:
-        """A new volume; AlreadyExists when its name is taken."""
+        """A new volume, held from the start where that is allowed; AlreadyExists when its name is taken."""
 
     async def delete(self, volume: PersistentVolume) -> bool:
         """Delete the volume if it still is as it was read; Conflict when not. Whether it is gone already: others may
@@ -62,9 +97,16 @@ class Volumes(Protocol):
     async def free(self, volume: PersistentVolume) -> None:
         """Take the claim off the volume if it still is as it was read; Conflict when not."""
 
-    async def label(self, volume: PersistentVolume, label: str, value: str) -> PersistentVolume:
-        """Set a label if the volume still is as it was read; Conflict when not. Where that is not allowed, the volume
-        is looked after without it."""
+    async def take_over(self, volume: PersistentVolume, node_label: str) -> PersistentVolume:
+        """Label and hold the volume if it still is as it was read; Conflict when not. Where that is not allowed, the
+        volume is looked after without."""
+
+    async def let_go(self, volume: PersistentVolume) -> PersistentVolume:
+        """Take our finalizer off if the volume still is as it was read; Conflict when not. The volume as it is then,
+        or was last."""
+
+    async def annotate(self, volume: PersistentVolume, annotation: str, value: str | None) -> None:
+        """Set an annotation, or take it off, if the volume still is as it was read; Conflict when not."""
 
     async def explain(self, volume: PersistentVolume, reason: str, message: str) -> None:
         """Say in the volume's status what is wrong with its disk; nothing with two empty texts."""
@@ -79,6 +121,7 @@ class ApiVolumes:
         labels = f"{NODE_LABEL}={node_label}" if node_label else NODE_LABEL
         self.cache = Cache(self._objects, clock=clock, selection=Selection(labels=labels), indexes={BY_PATH: _path_of})
 
+        self.holds = True
         self._clock = clock
         self._strays: dict[str, PersistentVolume] = {}
         """Volumes of ours that we may not label, and so do not see among the watched ones."""
@@ -119,7 +162,21 @@ class ApiVolumes:
     async def find(self, name: str) -> PersistentVolume | None:
         return await self._objects.find(name)
 
+    async def learn_rights(self) -> bool:
+        """Find out whether volumes may be changed, without changing one; whether that is news."""
+        before, self.holds = self.holds, True
+        try:
+            await self._objects.patch(NO_VOLUME, {"metadata": {"finalizers": None}}, dry_run=True)
+        except errors.Forbidden:
+            self.holds = False
+        except errors.NotFound:
+            pass  # we were allowed to ask
+        return self.holds != before
+
     async def create(self, volume: Object) -> PersistentVolume:
+        if self.holds:
+            # In the very request: there is no moment at which the volume could be used and be gone without a trace.
+            volume = {**volume, "metadata": {**volume["metadata"], "finalizers": [FINALIZER]}}
         return msgspec.convert(await self._untyped.create(volume), PersistentVolume)
 
     async def delete(self, volume: PersistentVolume) -> bool:
@@ -131,15 +188,37 @@ class ApiVolumes:
         return left is None
 
     async def free(self, volume: PersistentVolume) -> None:
-        await self._patch(volume, {"spec": {"claimRef": None}})
+        # The disk is clean: that an earlier claim was bound by the cluster says nothing about it any more.
+        gone = (
+            {"annotations": {BOUND_BY_CONTROLLER: None}} if BOUND_BY_CONTROLLER in volume.metadata.annotations else {}
+        )
+        await self._patch(volume, {"metadata": gone, "spec": {"claimRef": None}})
 
-    async def label(self, volume: PersistentVolume, label: str, value: str) -> PersistentVolume:
+    async def take_over(self, volume: PersistentVolume, node_label: str) -> PersistentVolume:
+        meta = volume.metadata
+        changes: Object = {}
+        if meta.labels.get(NODE_LABEL) != node_label:
+            changes["labels"] = {NODE_LABEL: node_label}
+        if self.holds and not is_held(volume) and not meta.deleting:
+            changes["finalizers"] = [*meta.finalizers, FINALIZER]
+        if not changes:
+            return volume
         try:
-            return await self._patch(volume, {"metadata": {"labels": {label: value}}})
+            return await self._patch(volume, {"metadata": changes})
         except errors.Forbidden:
             # With the permissions of the classic provisioner volumes can be made and deleted, but not changed.
-            self._strays[volume.key] = volume
+            if "labels" in changes:
+                self._strays[volume.key] = volume
             return volume
+
+    async def let_go(self, volume: PersistentVolume) -> PersistentVolume:
+        if not is_held(volume):
+            return volume
+        left = [each for each in volume.metadata.finalizers if each != FINALIZER]
+        return await self._patch(volume, {"metadata": {"finalizers": left or None}})
+
+    async def annotate(self, volume: PersistentVolume, annotation: str, value: str | None) -> None:
+        await self._patch(volume, {"metadata": {"annotations": {annotation: value}}})
 
     async def explain(self, volume: PersistentVolume, reason: str, message: str) -> None:
         try:

@@ -58,7 +58,7 @@ async def test_volume_that_may_not_be_labelled_is_seen_and_followed(
     heard: list[tuple[Any, Any]] = []
     seen.on_change(lambda old, new: heard.append((old, new)))
     api.failures = [errors.Forbidden("no")]
-    assert await seen.label(volume, volumes.NODE_LABEL, "n1") == volume
+    assert await seen.take_over(volume, "n1") == volume
     assert seen.seen("pv") == volume
     assert seen.at("/mnt/disks/a") == [volume]
     async with following(seen):
@@ -79,7 +79,7 @@ async def test_volume_that_may_not_be_labelled_is_seen_and_followed(
 async def test_volume_that_has_a_label_now_is_no_stray(api: FakeApi, clock: FakeClock, seen: ApiVolumes) -> None:
     volume = await a_volume(api)
     api.failures = [errors.Forbidden("no")]
-    await seen.label(volume, volumes.NODE_LABEL, "n1")
+    await seen.take_over(volume, "n1")
     api.put(PATH, {**api.objects[PATH], "metadata": {"labels": {volumes.NODE_LABEL: "n1"}}})
     async with following(seen):
         await clock.advance(volumes.LOOK_EVERY_SECONDS)
@@ -93,7 +93,7 @@ async def test_changes_and_deletion_name_the_very_volume(api: FakeApi, seen: Api
     patch = msgspec.json.decode(api.requests[-1].body or b"")
     assert patch == {"metadata": same, "spec": {"claimRef": None}}
     with pytest.raises(errors.Conflict):
-        await seen.label(volume, "a", "b")
+        await seen.take_over(volume, "n1")
     assert await seen.delete(volume)
     options = msgspec.json.decode(api.requests[-1].body or b"")
     assert options["preconditions"] == same

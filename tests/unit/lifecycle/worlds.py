@@ -26,6 +26,7 @@ from localpv.api.kinds.localdisk import (
     Phase,
 )
 from localpv.api.objects import Object
+from localpv.lifecycle import volumes as offers
 from localpv.lifecycle.config.settings import ClassSettings, Configuration
 from localpv.lifecycle.publish import naming, ownership
 from localpv.lifecycle.publish.publishing import Publisher
@@ -129,11 +130,15 @@ class FakeVolumes:
         self.weather = weather
         self.now: dict[str, PersistentVolume] = {}
         self.cached: dict[str, PersistentVolume] = {}
-        self.finalizers: tuple[str, ...] = ()
+        self.others: tuple[str, ...] = ()
+        """Finalizers that others have on every volume."""
+
+        self.holds = True
         self.versions = itertools.count(1)
         self.before_create: list[Callable[[PersistentVolume], None]] = []
         self.before_delete: list[Callable[[PersistentVolume], None]] = []
         self.before_free: list[Callable[[PersistentVolume], None]] = []
+        self.before_let_go: list[Callable[[PersistentVolume], None]] = []
 
     def seen(self, name: str) -> PersistentVolume | None:
         return self.cached.get(name)
@@ -162,13 +167,29 @@ class FakeVolumes:
 
         self.weather.around(free)
 
-    async def label(self, volume: PersistentVolume, label: str, value: str) -> PersistentVolume:
-        def set_label() -> PersistentVolume:
+    async def take_over(self, volume: PersistentVolume, node_label: str) -> PersistentVolume:
+        def take() -> PersistentVolume:
             self._check(volume)
-            meta = replace(self.now[volume.key].metadata, labels={**volume.metadata.labels, label: value})
-            return self.change(volume.key, metadata=meta)
+            meta = self.now[volume.key].metadata
+            labels = {**meta.labels, naming.NODE_LABEL: node_label} if self.holds else meta.labels
+            held = self.holds and not offers.is_held(volume) and not meta.deleting
+            finalizers = (*meta.finalizers, offers.FINALIZER) if held else meta.finalizers
+            return self.change(volume.key, metadata=replace(meta, labels=labels, finalizers=finalizers))
 
-        return self.weather.around(set_label)
+        return self.weather.around(take)
+
+    async def let_go(self, volume: PersistentVolume) -> PersistentVolume:
+        return self.weather.around(lambda: self._let_go(volume)) if offers.is_held(volume) else volume
+
+    async def annotate(self, volume: PersistentVolume, annotation: str, value: str | None) -> None:
+        def annotated() -> None:
+            self._check(volume)
+            meta = self.now[volume.key].metadata
+            new = {**meta.annotations, annotation: value}
+            kept = {key: text for key, text in new.items() if text is not None}
+            self.change(volume.key, metadata=replace(meta, annotations=kept))
+
+        self.weather.around(annotated)
 
     async def explain(self, volume: PersistentVolume, reason: str, message: str) -> None:
         self.weather.around(
@@ -186,12 +207,33 @@ class FakeVolumes:
 
     def remove(self, name: str) -> bool:
         """Delete as anybody may; whether the volume is gone at once."""
-        if self.finalizers:
-            meta = replace(self.now[name].metadata, deletion_timestamp="2030-01-01T00:00:00Z")
-            self.change(name, metadata=meta)
+        meta = self.now[name].metadata
+        if meta.finalizers:
+            self.change(name, metadata=replace(meta, deletion_timestamp="2030-01-01T00:00:00Z"))
             return False
         del self.now[name]
         return True
+
+    def set_others(self, *finalizers: str) -> None:
+        """Others begin to hold all volumes, or end it."""
+        before, self.others = self.others, finalizers
+        for name, volume in [*self.now.items()]:
+            meta = volume.metadata
+            left = (*(each for each in meta.finalizers if each not in before), *finalizers)
+            self.change(name, metadata=replace(meta, finalizers=left))
+            if meta.deleting and not left:
+                del self.now[name]
+
+    def _let_go(self, volume: PersistentVolume) -> PersistentVolume:
+        self._check(volume)
+        for check in self.before_let_go:
+            check(self.now[volume.key])
+        meta = self.now[volume.key].metadata
+        left = tuple(each for each in meta.finalizers if each != offers.FINALIZER)
+        loose = self.change(volume.key, metadata=replace(meta, finalizers=left))
+        if meta.deleting and not left:
+            del self.now[volume.key]
+        return loose
 
     def _create(self, volume: Object) -> PersistentVolume:
         typed = msgspec.convert(volume, PersistentVolume)
@@ -200,7 +242,8 @@ class FakeVolumes:
         for check in self.before_create:
             check(typed)
         version = next(self.versions)
-        meta = replace(typed.metadata, uid=f"pv-{version}", resource_version=str(version))
+        finalizers = (*((offers.FINALIZER,) if self.holds else ()), *self.others)
+        meta = replace(typed.metadata, uid=f"pv-{version}", resource_version=str(version), finalizers=finalizers)
         self.now[typed.key] = replace(typed, metadata=meta, status=replace(typed.status, phase="Available"))
         return self.now[typed.key]
 
@@ -279,6 +322,7 @@ class World:
         self.volumes.before_create.append(self._only_clean_and_once)
         self.volumes.before_delete.append(self._only_withdrawn_or_clean)
         self.volumes.before_free.append(self._only_clean)
+        self.volumes.before_let_go.append(self._only_known)
         self.records.checks.append(self._orders_are_right)
         self.restart()
 
@@ -442,6 +486,14 @@ class World:
     def _only_clean(self, freed: PersistentVolume) -> None:
         if self.dirty:
             raise Broken(f"{freed.key} is offered again with what {self.dirty} has left")
+
+    def _only_known(self, loose: PersistentVolume) -> None:
+        """Who lets a volume go must know that its disk is clean, or have written down that it is not."""
+        recorded = self.disk.spec.volume if self.name in self.records.disks else None
+        if self.dirty == loose.metadata.uid and (recorded is None or recorded.uid != self.dirty):
+            raise Broken(f"{loose.key} is let go, and nobody will know what it has left")
+        if loose.status.phase == "Bound":
+            raise Broken(f"{loose.key} is let go while it is bound")
 
     def _only_withdrawn_or_clean(self, gone: PersistentVolume) -> None:
         phase = gone.status.phase

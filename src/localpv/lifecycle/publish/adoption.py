@@ -1,4 +1,5 @@
-"""Volumes that the classic provisioner made get our label, by which they are watched from then on."""
+"""Volumes that the classic provisioner made get our label, by which they are watched from then on, and our finalizer,
+without which one could be used and deleted before its disk is looked at."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ async def adopt_all(
             maker = node_of(volume, configuration)
             if maker and node in ("", maker):
                 try:
-                    await volumes.label(volume, naming.NODE_LABEL, naming.node_label(maker))
+                    await volumes.take_over(volume, naming.node_label(maker))
                 except (errors.Conflict, errors.NotFound):
                     # It is changed just now. Publishing finds it under its name at the latest.
                     continue

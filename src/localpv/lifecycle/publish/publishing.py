@@ -6,8 +6,11 @@ recorded.
 3. Its UID is written into the LocalDisk. From now on the disk belongs to that volume.
 
 If we die after 1 or 2, the next call finds the volume under the intended name, or does not, and goes on from there.
-Taking an offer back goes the same way in reverse, 3 to 1, and ends at any step when somebody claims the volume. So a
-disk whose UID is not recorded has no volume that anybody has used while we looked.
+Taking an offer back goes the same way in reverse, 3 to 1, and ends at any step when somebody claims the volume.
+
+The volume carries our finalizer from the request that creates it. Whoever deletes it while we are away only marks it,
+and we find it as it was left: so a disk whose UID is not recorded and that has no volume was not used by anybody.
+Where we may not change volumes there is no finalizer, and a volume that was used and deleted between 2 and 3 is missed.
 """
 
 from __future__ import annotations
@@ -58,6 +61,9 @@ class Publisher:
         """Disks whose intent this process has written. To the agent such a disk looks published, so it checks less
         than before an offer; an intent from before a crash is therefore given up, and the disk judged anew."""
 
+        self._made: set[str] = set()
+        """UIDs of volumes that this process has created and not yet recorded."""
+
     async def step(self, disk: LocalDisk) -> Outcome:
         """Go on with a disk whose volume has no recorded UID."""
         if disk.spec.volume is None:
@@ -71,7 +77,8 @@ class Publisher:
             # What was seen may be gone: a volume that is recorded and not found would have its disk cleaned.
             found = await self._volumes.find(seen.metadata.name) if _on_same_node(seen, disk) else None
             if found is not None and ownership.owns(disk, found):
-                await self._adopt(disk, found)
+                if not await self._goes(found):
+                    await self._adopt(disk, found)
                 return
             if found is not None:
                 name = found.metadata.name
@@ -97,8 +104,8 @@ class Publisher:
                 await self._create(await self._intend(disk, name), built)
         elif not ownership.owns(disk, found):
             await self._choose_other_name(disk, found)
-        elif offers.is_unclaimed(found) and found.metadata.deleting:
-            pass  # nobody can claim it any more; we are called again when it is gone
+        elif await self._goes(found):
+            pass  # we are called again when it is gone
         elif offers.is_unclaimed(found) and offers.is_withdrawn(disk):
             await self._take_back(disk, found)
         else:
@@ -129,12 +136,23 @@ class Publisher:
             self._figures.refused(disk.spec.volume_mode)
             raise
         self._figures.published(disk.spec.volume_mode, seconds=time.monotonic() - began)
+        self._made.add(created.metadata.uid)
         await self._record(disk, created, disk.spec.identity)
-        log.info("published disk=%s volume=%s uid=%s", disk.key, created.key, created.metadata.uid)
-        self._events.tell(created, "VolumePublished", f"Offers {disk.spec.path} of node {disk.spec.node_name}.")
+
+    async def _goes(self, found: PersistentVolume) -> bool:
+        """Whether a volume is being deleted that nobody has ever had; then it is let go without cleaning."""
+        if not found.metadata.deleting or not offers.is_unused(found):
+            return False
+        if offers.is_held_alone(found):
+            # As the last one: as long as others hold it, it could still be given to a claim.
+            await self._volumes.let_go(found)
+            log.info("let go unused volume=%s uid=%s", found.key, found.metadata.uid)
+        return True
 
     async def _adopt(self, disk: LocalDisk, found: PersistentVolume) -> None:
         """Record a volume that exists, whatever phase it is in."""
+        # Held before anything else: one of the classic provisioner can be used and deleted unseen until then.
+        found = await self._volumes.take_over(found, naming.node_label(disk.spec.node_name))
         identity = disk.spec.identity if disk.spec.volume is not None else None
         identity = identity or _recorded_identity(found) or disk.status.identity
         if identity is None:
@@ -142,11 +160,7 @@ class Publisher:
                 disk, "UnknownIdentity", f"Volume {found.key} is not taken over before its disk has been looked at."
             )
             return
-        label = naming.node_label(disk.spec.node_name)
-        if found.metadata.labels.get(naming.NODE_LABEL) != label:
-            found = await self._volumes.label(found, naming.NODE_LABEL, label)
         await self._record(disk, found, identity)
-        log.info("adopted disk=%s volume=%s uid=%s", disk.key, found.key, found.metadata.uid)
 
     async def _take_back(self, disk: LocalDisk, found: PersistentVolume) -> None:
         reason = disk.status.message or disk.status.reason
@@ -170,7 +184,15 @@ class Publisher:
         policy = found.spec.persistent_volume_reclaim_policy
         recorded = OfferedVolume(name=meta.name, uid=meta.uid, reclaim_policy=policy)
         self._intended.discard(disk.key)
-        await self._reports.over(await self._write(disk, recorded, identity))
+        written = await self._write(disk, recorded, identity)
+        if meta.uid in self._made:
+            # Perhaps only now: the agent's answer to the intent mostly comes between the volume and its record.
+            self._made.discard(meta.uid)
+            log.info("published disk=%s volume=%s uid=%s", disk.key, meta.name, meta.uid)
+            self._events.tell(found, "VolumePublished", f"Offers {disk.spec.path} of node {disk.spec.node_name}.")
+        else:
+            log.info("adopted disk=%s volume=%s uid=%s", disk.key, meta.name, meta.uid)
+        await self._reports.over(written)
 
     async def _forget(self, disk: LocalDisk) -> None:
         self._intended.discard(disk.key)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from localpv.api import kinds
 from localpv.api.kinds import PersistentVolume
 from localpv.api.kinds.localdisk import CleaningState, LocalDisk, Phase
 from localpv.lifecycle import volumes
@@ -15,6 +16,11 @@ from localpv.lifecycle.volumes import RECLAIM, RECYCLE
 DELETE = "Delete"
 RETAIN = "Retain"
 DISK_MISSING = "DiskMissing"
+NOT_CLEANED = "NotCleaned"
+KEPT = (
+    "The volume of this disk was deleted before the disk was cleaned, and its data was to be kept;"
+    " when nobody needs it any more, run `localpv wipe`."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +31,13 @@ class Wait:
 @dataclass(frozen=True, slots=True)
 class Remember:
     """Record the volume's UID and reclaim policy, which are other ones than the LocalDisk says."""
+
+    volume: PersistentVolume
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Keep the volume from going without us: an earlier version made it, or somebody took the finalizer off."""
 
     volume: PersistentVolume
 
@@ -46,7 +59,14 @@ class CallOff:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """The disk is clean: delete the volume."""
+    """The disk is clean: delete the volume, or let it go when somebody else has deleted it."""
+
+    volume: PersistentVolume
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """Somebody has deleted a volume whose data is to be kept: say so on the disk, then let the volume go."""
 
     volume: PersistentVolume
 
@@ -76,13 +96,14 @@ class Tell:
     message: str
 
 
-Action = Wait | Remember | Order | CallOff | Delete | Free | Forget | TakeBack | Tell
+Action = Wait | Remember | Hold | Order | CallOff | Delete | Keep | Free | Forget | TakeBack | Tell
 
 
-def decide(disk: LocalDisk, volume: PersistentVolume | None, *, owned: bool) -> Action:
+def decide(disk: LocalDisk, volume: PersistentVolume | None, *, owned: bool, holds: bool = True) -> Action:
     """What to do with a disk whose volume's UID is recorded, or that somebody has ordered to be cleaned.
 
-    `volume` is the one that has the recorded name; `owned` says whether it was made for this disk.
+    `volume` is the one that has the recorded name; `owned` says whether it was made for this disk, `holds` whether
+    volumes may be held by our finalizer.
     """
     offered = disk.spec.volume
     if offered is None or not offered.uid:
@@ -99,6 +120,11 @@ def decide(disk: LocalDisk, volume: PersistentVolume | None, *, owned: bool) -> 
     policy = volume.spec.persistent_volume_reclaim_policy
     if offered.reclaim_policy != policy:
         return Remember(volume)
+    held = volumes.is_held(volume)
+    if held and volume.metadata.deleting:
+        return _leaving(disk, volume, policy)
+    if holds and not held and not volume.metadata.deleting and not is_verified(disk):
+        return Hold(volume)
     if volume.status.phase == "Released" and volume.spec.claim_ref is not None:
         return _released(disk, volume, policy, claim_uid=volume.spec.claim_ref.uid)
     if disk.spec.clean is not None:
@@ -132,13 +158,48 @@ def _released(disk: LocalDisk, volume: PersistentVolume, policy: str, *, claim_u
         if policy == RETAIN:
             # An order that names no claim is a person's, who wants this disk wiped in spite of the policy.
             return Wait()
-        reason = "VolumeUnsupportedReclaimPolicy" if policy == RECYCLE else "VolumeUnknownReclaimPolicy"
-        return Tell(reason, f"Volume {volume.key} has the reclaim policy {policy}; set it to Delete or Retain.")
+        return _odd(volume, policy)
     if order is None or (order.volume_uid, order.claim_uid) != (volume.metadata.uid, claim_uid):
         return Order(claim_uid)
     if not is_verified(disk) or volume.metadata.deleting:
         return Wait()
     return Free(volume) if volume.metadata.annotations.get(RECLAIM) == RECYCLE else Delete(volume)
+
+
+def _leaving(disk: LocalDisk, volume: PersistentVolume, policy: str) -> Action:
+    """Somebody has deleted the volume, and it waits for us to let it go."""
+    order, claim = disk.spec.clean, volume.spec.claim_ref
+    if volumes.is_unused(volume):
+        if order is None:
+            return TakeBack()
+        return Delete(volume) if is_verified(disk) else Wait()
+    if volume.status.phase != "Released" and not volumes.is_unclaimed(volume):
+        # In use, or nobody can tell: it is looked at again when it is released.
+        return CallOff(is_verified(disk)) if order is not None else Wait()
+    claim_uid = claim.uid if claim is not None else ""
+    if policy == DELETE:
+        if order is None or (order.volume_uid, order.claim_uid) != (volume.metadata.uid, claim_uid):
+            return Order(claim_uid)
+        return Delete(volume) if is_verified(disk) else Wait()
+    if policy != RETAIN:
+        return _odd(volume, policy)
+    if order is None:
+        return Keep(volume)
+    if order.claim_uid or _used_since(volume, order.requested_at):
+        return CallOff(is_verified(disk))
+    # A person's order. Its claim is not known, so it must be younger than the last one.
+    return Delete(volume) if is_verified(disk) else Wait()
+
+
+def _used_since(volume: PersistentVolume, when: str | None) -> bool:
+    """Whether the volume was bound or released after a moment: then by a claim that what was done before is not for."""
+    changed = volume.status.last_phase_transition_time
+    return changed is not None and when is not None and kinds.read_time(changed) > kinds.read_time(when)
+
+
+def _odd(volume: PersistentVolume, policy: str) -> Tell:
+    reason = "VolumeUnsupportedReclaimPolicy" if policy == RECYCLE else "VolumeUnknownReclaimPolicy"
+    return Tell(reason, f"Volume {volume.key} has the reclaim policy {policy}; set it to Delete or Retain.")
 
 
 def _without_volume(disk: LocalDisk, uid: str, policy: str) -> Action:
@@ -147,8 +208,4 @@ def _without_volume(disk: LocalDisk, uid: str, policy: str) -> Action:
         return Forget() if is_verified(disk) else Wait()
     if policy == DELETE:
         return Order()
-    return Tell(
-        "NotCleaned",
-        "The volume of this disk was deleted before the disk was cleaned, and its data was to be kept;"
-        " when nobody needs it any more, run `localpv wipe`.",
-    )
+    return Tell(NOT_CLEANED, KEPT)

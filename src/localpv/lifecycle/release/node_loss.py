@@ -5,18 +5,20 @@ kubernetes.io/hostname need not be its name. A Node that was deleted and came ba
 not gone: mostly it is the same machine that registered anew, and its disks are still there.
 
 What is left on the lost disk is not forgotten: its LocalDisk remembers the volume, and if the machine ever comes back,
-the disk is cleaned before it is offered. The time since a node is gone counts from when we first saw it; after a
-restart it begins anew.
+the disk is cleaned before it is offered. A volume of which no LocalDisk knows stays. The time since a node is gone
+counts from when a manager first saw it, which stands on the volume: the next manager goes on with it.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from datetime import datetime
 
 import msgspec
 
 from localpv import errors
+from localpv.api import kinds
 from localpv.api.kinds import Node, PersistentVolume, PersistentVolumeClaim
 from localpv.api.node_selector import NodeSelector
 from localpv.client.client import Client
@@ -25,7 +27,7 @@ from localpv.lifecycle.config.settings import NodeLossPolicy
 from localpv.lifecycle.events import Events
 from localpv.lifecycle.nodes import Nodes
 from localpv.lifecycle.surroundings import Surroundings
-from localpv.lifecycle.volumes import NODE_LABEL, Volumes, is_unclaimed
+from localpv.lifecycle.volumes import LOST_SINCE, NODE_LABEL, Volumes, is_held, is_unclaimed, is_unused
 from localpv.runtime.controller import Done, LookAgain, Outcome
 
 log = logging.getLogger(__name__)
@@ -43,6 +45,7 @@ class NodeLoss:
         volumes: Volumes,
         nodes: Nodes,
         is_ours: Callable[[PersistentVolume], bool],
+        remembers: Callable[[PersistentVolume], Awaitable[bool]],
         surroundings: Surroundings,
         events: Events,
         clock: Clock,
@@ -52,29 +55,34 @@ class NodeLoss:
         self._volumes = volumes
         self._nodes = nodes
         self._is_ours = is_ours
+        self._remembers = remembers
         self._surroundings = surroundings
         self._events = events
         self._clock = clock
-        self._gone_since: dict[str, float] = {}
-        """By the UID of the volume."""
 
     async def step(self, name: str) -> Outcome:
         volume = self._volumes.seen(name)
         if volume is None:
             return Done()
-        uid = volume.metadata.uid
         settings = self._surroundings.configuration.classes.get(volume.spec.storage_class_name)
-        if settings is None or settings.node_loss.policy is NodeLossPolicy.WAIT or not self._is_ours(volume):
-            self._gone_since.pop(uid, None)
+        if (
+            settings is None
+            or settings.node_loss.policy is NodeLossPolicy.WAIT
+            or not self._is_ours(volume)
+            or not is_lost(volume, self._nodes.list())
+        ):
+            if LOST_SINCE in volume.metadata.annotations:
+                # Else the next loss would seem to have begun with this one.
+                await self._volumes.annotate(volume, LOST_SINCE, None)
             return Done()
-        if not is_lost(volume, self._nodes.list()):
-            self._gone_since.pop(uid, None)
-            return Done()
-        now = self._clock.monotonic()
-        if uid not in self._gone_since:
-            self._gone_since[uid] = now
+        now, since = self._clock.now(), _lost_since(volume)
+        if since is None:
+            await self._volumes.annotate(volume, LOST_SINCE, kinds.write_time(now))
             self._events.tell(volume, "NodeLost", "No node has this volume any more.", warning=True)
-        left = self._gone_since[uid] + settings.node_loss.grace_seconds - now
+            since = now
+        grace = settings.node_loss.grace_seconds
+        # A clock that was set back must not make it longer than the grace.
+        left = min((since - now).total_seconds() + grace, grace)
         if left > 0:
             return LookAgain(after=left)
         return await self._give_up(name, settings.node_loss.policy)
@@ -86,12 +94,25 @@ class NodeLoss:
         if volume is None or not self._is_ours(volume) or not is_lost(volume, nodes.items):
             return Done()
         await self._release_claim(volume)
-        if policy is NodeLossPolicy.DELETE and not volume.metadata.deleting and _may_be_deleted(volume):
+        if policy is NodeLossPolicy.DELETE and _may_be_deleted(volume):
+            await self._delete(volume)
+        return Done()
+
+    async def _delete(self, volume: PersistentVolume) -> None:
+        # Nobody can clean the disk now, so its record must know what is on it before the volume goes. Volumes that
+        # nobody has used are let go by publishing.
+        used = not is_unused(volume)
+        if used and not await self._remembers(volume):
+            message = "Its node is gone, but no LocalDisk knows of it; delete it by hand, or wait for the node."
+            self._events.tell(volume, "NotRemembered", message, warning=True)
+            return
+        if not volume.metadata.deleting:
             await self._volumes.delete(volume)
-            self._gone_since.pop(volume.metadata.uid, None)
             self._events.tell(volume, "VolumeDelete", "Its node is gone, and the class says to delete its volumes.")
             log.info("deleted volume of lost node volume=%s uid=%s", volume.key, volume.metadata.uid)
-        return Done()
+        elif used and is_held(volume):
+            await self._volumes.let_go(volume)
+            log.info("let go volume of lost node volume=%s uid=%s", volume.key, volume.metadata.uid)
 
     async def _release_claim(self, volume: PersistentVolume) -> None:
         reference = volume.spec.claim_ref
@@ -128,6 +149,14 @@ def is_lost(volume: PersistentVolume, nodes: Iterable[Node]) -> bool:
         if meta.name in names or (selector is not None and selector.matches(meta.labels, meta.name)):
             return False
     return True
+
+
+def _lost_since(volume: PersistentVolume) -> datetime | None:
+    try:
+        since = kinds.read_time(volume.metadata.annotations.get(LOST_SINCE, ""))
+    except ValueError:
+        return None
+    return since if since.tzinfo is not None else None
 
 
 def _may_be_deleted(volume: PersistentVolume) -> bool:

@@ -19,7 +19,7 @@ from localpv.lifecycle.release.deciding import Action
 from localpv.lifecycle.release.progress import Progress
 from localpv.lifecycle.reports import Reports
 from localpv.lifecycle.surroundings import Surroundings
-from localpv.lifecycle.volumes import Volumes
+from localpv.lifecycle.volumes import NODE_LABEL, Volumes
 from localpv.runtime.controller import Done, LookAgain, Outcome
 
 log = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ class Releaser:
                 return Done()  # we are called again when that change is seen
             disk, seen = fresh, await self._volumes.find(name) if name else None
         action = self._decide(disk, seen)
-        if not isinstance(action, deciding.Tell | deciding.Order):
+        if not isinstance(action, deciding.Tell | deciding.Order | deciding.Keep):
             disk = await self._reports.over(disk)
             if seen is not None and seen.status.reason == deciding.DISK_MISSING:
                 await self._volumes.explain(seen, "", "")
@@ -75,7 +75,8 @@ class Releaser:
         return Done()
 
     def _decide(self, disk: LocalDisk, volume: PersistentVolume | None) -> Action:
-        return deciding.decide(disk, volume, owned=volume is not None and self._owns(disk, volume))
+        owned = volume is not None and self._owns(disk, volume)
+        return deciding.decide(disk, volume, owned=owned, holds=self._volumes.holds)
 
     async def _do(self, action: Action, disk: LocalDisk, volume: PersistentVolume | None) -> None:
         match action:
@@ -83,6 +84,10 @@ class Releaser:
                 pass
             case deciding.Remember(found):
                 await self._remember(disk, found)
+            case deciding.Hold(loose):
+                await self._volumes.take_over(loose, loose.metadata.labels.get(NODE_LABEL, ""))
+            case deciding.Keep(kept):
+                await self._keep(disk, kept)
             case deciding.Order(claim_uid):
                 await self._order(disk, volume, claim_uid)
             case deciding.CallOff(cleaned):
@@ -159,7 +164,9 @@ class Releaser:
 
     async def _delete(self, disk: LocalDisk, clean: PersistentVolume) -> None:
         try:
-            gone = await self._volumes.delete(clean)
+            # If we die after letting go, the record still says that the disk is clean for this volume.
+            loose = await self._volumes.let_go(clean)
+            gone = not loose.metadata.finalizers if clean.metadata.deleting else await self._volumes.delete(loose)
         except errors.Conflict:
             raise
         except errors.LocalpvError as error:
@@ -170,6 +177,12 @@ class Releaser:
         log.info("deleted volume=%s uid=%s disk=%s", clean.key, clean.metadata.uid, disk.key)
         if gone:
             await self._forget(disk)
+
+    async def _keep(self, disk: LocalDisk, kept: PersistentVolume) -> None:
+        # First the memory, then the volume: after it nothing else tells that the disk is not clean.
+        await self._tell(disk, kept, deciding.NOT_CLEANED, deciding.KEPT)
+        await self._volumes.let_go(kept)
+        log.info("let go kept volume=%s uid=%s disk=%s", kept.key, kept.metadata.uid, disk.key)
 
     async def _forget(self, disk: LocalDisk) -> None:
         await self._write(disk, volume=None, clean=None, identity=None)

@@ -11,15 +11,17 @@ from tests.unit.lifecycle.worlds import Killed, World, replace
 
 from localpv import errors
 from localpv.api.kinds.localdisk import CleaningState
+from localpv.lifecycle import volumes as offers
 from localpv.lifecycle.config.settings import Reclaim
 
 
 class Circle(RuleBasedStateMachine):
     """The checks themselves are in the world: it raises Broken at the moment something wrong happens."""
 
-    @initialize(reclaim=st.sampled_from([Reclaim.DELETE, Reclaim.RECYCLE]))
-    def begin(self, reclaim: Reclaim) -> None:
+    @initialize(reclaim=st.sampled_from([Reclaim.DELETE, Reclaim.RECYCLE]), holds=st.sampled_from([True, True, False]))
+    def begin(self, reclaim: Reclaim, holds: bool) -> None:
         self.world = World(reclaim=reclaim)
+        self.world.volumes.holds = holds
         self.world.find_disk()
 
     # The manager.
@@ -101,10 +103,17 @@ class Circle(RuleBasedStateMachine):
     def cluster_offers_a_freed_volume(self) -> None:
         self.world.volumes.phase(self.world.volume.key, "Available")
 
-    @precondition(lambda self: self._phase() in ("Available", "Released") and self._is_known())
+    @precondition(lambda self: self._phase() and self._may_be_deleted())
     @rule()
     def user_deletes_the_volume(self) -> None:
         self.world.volumes.remove(self.world.volume.key)
+
+    @precondition(lambda self: self._phase() and offers.is_held(self.world.volume))
+    @rule()
+    def user_deletes_the_record(self) -> None:
+        # The volume is there, and keeps what the record knew.
+        del self.world.records.disks[self.world.name]
+        self.world.find_disk()
 
     @precondition(lambda self: self._phase() in ("Available", "Bound", "Released"))
     @rule(policy=st.sampled_from(["Delete", "Retain"]))
@@ -121,9 +130,7 @@ class Circle(RuleBasedStateMachine):
 
     @rule(held=st.booleans())
     def others_hold_volumes(self, held: bool) -> None:
-        self.world.volumes.finalizers = ("others/hold",) if held else ()
-        if not held and self.world.volume is not None and self.world.volume.metadata.deleting:
-            self.world.volumes.remove(self.world.volume.key)
+        self.world.volumes.set_others(*(("others/hold",) if held else ()))
 
     @invariant()
     def disk_has_at_most_one_volume(self) -> None:
@@ -133,11 +140,16 @@ class Circle(RuleBasedStateMachine):
     def _phase(self) -> str:
         return self.world.volume.status.phase if self.world.volume is not None else ""
 
-    def _is_known(self) -> bool:
-        """Between creating a volume and recording its UID somebody could use and delete it unseen; see limits."""
-        offered = self.world.disk.spec.volume
-        uid = offered.uid if offered is not None else ""
-        return self.world.volume.metadata.uid == uid or not self.world.dirty
+    def _may_be_deleted(self) -> bool:
+        """What is not held can be used and deleted unseen between its creation and its record: that is a known limit.
+
+        Volumes in use are held by the cluster.
+        """
+        volume, offered = self.world.volume, self.world.disk.spec.volume
+        if volume.metadata.finalizers:
+            return True
+        known = offered is not None and offered.uid == volume.metadata.uid
+        return self._phase() != "Bound" and (known or not self.world.dirty)
 
 
 TestCircle = Circle.TestCase

@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 from tests.unit.lifecycle.worlds import CLASS, NODE, World, a_node, replace, settings
 
-from localpv.api.kinds import Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, VolumeNodeAffinity
+from localpv.api.kinds import (
+    Node,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    PersistentVolume,
+    VolumeNodeAffinity,
+)
 from localpv.client.client import Client
 from localpv.client.transport import Request
 from localpv.lifecycle.config.settings import Configuration, NodeLossPolicy
@@ -47,6 +54,7 @@ class Case:
             volumes=self.world.volumes,
             nodes=self.nodes,  # type: ignore[arg-type]
             is_ours=lambda volume: True,
+            remembers=self.remembers,
             surroundings=self.world.surroundings,
             events=self.world.events,
             clock=self.world.clock,
@@ -70,6 +78,10 @@ class Case:
         assert isinstance(outcome, LookAgain)
         await self.world.clock.advance(outcome.after)
         assert await self.step() == Done()
+
+    async def remembers(self, volume: PersistentVolume) -> bool:
+        offered = self.world.disk.spec.volume
+        return offered is not None and offered.uid == volume.metadata.uid
 
     def deletions(self) -> list[Request]:
         return [request for request in self.api.requests if request.method == "DELETE"]
@@ -132,6 +144,8 @@ async def test_volume_goes_when_its_claim_is_gone_and_the_disk_is_remembered_as_
     assert case.volume is not None, "a bound volume is not deleted"
     case.world.release()
     uid = case.volume.metadata.uid
+    await case.step()
+    assert case.volume.metadata.deleting
     await case.step()
     assert case.volume is None
     case.world.settle()

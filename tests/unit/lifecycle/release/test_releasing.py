@@ -155,13 +155,12 @@ def test_manager_that_dies_at_any_call_of_a_release_brings_the_disk_back_clean(
 def test_volume_that_others_hold_by_finalizers_is_waited_for(world: World) -> None:
     world.released()
     world.settle()
-    world.volumes.finalizers = ("others/hold",)
+    world.volumes.set_others("others/hold")
     world.clean()
     finish(world)
     assert world.volume is not None and world.volume.metadata.deleting
     assert world.disk.spec.clean is not None, "the disk belongs to the volume as long as it is there"
-    world.volumes.finalizers = ()
-    world.volumes.remove(world.volume.key)
+    world.volumes.set_others()
     finish(world)
     assert world.volume is not None and not world.volume.metadata.deleting
 
@@ -169,31 +168,25 @@ def test_volume_that_others_hold_by_finalizers_is_waited_for(world: World) -> No
 # Deleted by hand.
 
 
+@pytest.mark.parametrize("holds", [True, False], ids=["held", "not held"])
+@pytest.mark.parametrize("begun", [True, False], ids=["during", "before"])
 @pytest.mark.seed("DEL-9")
-def test_volume_deleted_by_hand_during_its_cleaning_comes_back_only_after_it(world: World) -> None:
+def test_volume_deleted_by_hand_before_its_cleaning_ends_comes_back_only_after_it(
+    world: World, begun: bool, holds: bool
+) -> None:
+    world.volumes.holds = holds
     first = world.released()
-    world.settle()
-    world.clean(CleaningState.RUNNING)
-    world.settle()
+    if begun:
+        world.settle()
+        world.clean(CleaningState.RUNNING)
+        world.settle()
     world.volumes.remove(first.key)
     finish(world)
-    assert world.volume is None
+    assert (world.volume is not None and world.volume.metadata.deleting) is holds
     assert world.disk.spec.clean is not None and world.disk.spec.clean.volume_uid == first.metadata.uid
     world.clean()
     finish(world)
-    assert world.volume is not None
-
-
-@pytest.mark.seed("DEL-9")
-def test_volume_deleted_by_hand_before_its_cleaning_is_cleaned_all_the_same(world: World) -> None:
-    first = world.released()
-    world.volumes.remove(first.key)
-    finish(world)
-    assert world.volume is None
-    assert world.disk.spec.clean is not None and world.disk.spec.clean.volume_uid == first.metadata.uid
-    world.clean()
-    finish(world)
-    assert world.volume is not None
+    assert world.volume is not None and world.volume.metadata.uid != first.metadata.uid
 
 
 def test_kept_volume_deleted_by_hand_leaves_its_disk_as_it_is_and_says_so(world: World) -> None:
