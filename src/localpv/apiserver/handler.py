@@ -23,6 +23,7 @@ from localpv.apiserver.auth.identity import User
 from localpv.apiserver.call import Call, Reply, check_write_options
 from localpv.apiserver.insides import Insides
 from localpv.apiserver.negotiation import Form
+from localpv.apiserver.observing import Observer
 from localpv.apiserver.openapi.documents import Documents
 from localpv.apiserver.plain_paths import UNKNOWN, PlainPaths
 from localpv.apiserver.registry import Kind, Kinds
@@ -53,6 +54,13 @@ log = logging.getLogger(__name__)
 _OPTIONS = {"create": "CreateOptions", "update": "UpdateOptions", "patch": "PatchOptions"}
 
 
+class _Asked:
+    """What a request was about, as far as it is known; words of strangers are not taken for it."""
+
+    verb = "other"
+    resource = ""
+
+
 class Handler:
     """Answers every request; whatever happens, the answer is an object or a Status."""
 
@@ -65,12 +73,16 @@ class Handler:
         access: Access,
         documents: Documents,
         is_ready: Callable[[], bool],
+        observer: Observer,
     ) -> None:
         self._store = store
+        self._observer = observer
         self._kinds = kinds
         self._writer = writer
         self._access = access
-        self._plain = PlainPaths(kinds=kinds, access=access, documents=documents, is_ready=is_ready)
+        self._plain = PlainPaths(
+            kinds=kinds, access=access, documents=documents, is_ready=is_ready, metrics=observer.text
+        )
         self._revisions = Revisions(store)
         self._closing = asyncio.Event()
         self.insides = Insides(store=store, revisions=self._revisions, access=access, closing=self._closing)
@@ -81,8 +93,15 @@ class Handler:
         self._store.wake_watchers()
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
+        began, asked = time.perf_counter(), _Asked()
+        response = await self._answer_anyhow(request, asked)
+        seconds = time.perf_counter() - began
+        self._observer.answered(asked.verb, asked.resource, code=response.status, seconds=seconds)
+        return response
+
+    async def _answer_anyhow(self, request: web.BaseRequest, asked: _Asked) -> web.StreamResponse:
         try:
-            return await self._answer(request)
+            return await self._answer(request, asked)
         except ApiError as error:
             return responses.failure(error)
         except StoreError as error:
@@ -96,7 +115,7 @@ class Handler:
             log.exception("request failed method=%s path=%s", request.method, request.raw_path)
             return responses.failure(InternalError("the server met an error of its own; its log has more"))
 
-    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def _answer(self, request: web.BaseRequest, asked: _Asked) -> web.StreamResponse:
         path, _, text = request.raw_path.partition("?")
         user = self._access.user(request, path)
         address = addresses.parse(path)
@@ -108,6 +127,8 @@ class Handler:
         except ValueError:
             raise BadRequest("the query of the request has too many options") from None
         verb = _verb(request.method, address, query)
+        if kind is not None:
+            asked.verb, asked.resource = verb, kind.resource.plural
         attributes = Attributes(
             verb=verb,
             group=address.group,

@@ -14,6 +14,7 @@ from localpv.apiserver.openapi.documents import Documents
 from localpv.apiserver.registry import Kinds
 from localpv.errors import NotFound
 
+METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 UNKNOWN = "the server could not find the requested resource"
 _HEALTH = frozenset({"/livez", "/readyz", "/healthz"})
 
@@ -21,7 +22,16 @@ _HEALTH = frozenset({"/livez", "/readyz", "/healthz"})
 class PlainPaths:
     """Answers requests for paths that name no resource."""
 
-    def __init__(self, *, kinds: Kinds, access: Access, documents: Documents, is_ready: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        *,
+        kinds: Kinds,
+        access: Access,
+        documents: Documents,
+        is_ready: Callable[[], bool],
+        metrics: Callable[[], str],
+    ) -> None:
+        self._metrics = metrics
         self._kinds = kinds
         self._access = access
         self._documents = documents
@@ -34,6 +44,8 @@ class PlainPaths:
         self._access.require_path(user, method.lower(), path)
         if method not in ("GET", "HEAD"):
             raise NotFound(UNKNOWN)
+        if path == "/metrics" and (text := self._metrics()):
+            return web.Response(body=text.encode(), headers={"Content-Type": METRICS_TYPE})
         accept, etag = request.headers.get("Accept", ""), request.headers.get("If-None-Match", "")
         answer: discovery.Answer | None
         if path.startswith("/openapi/"):

@@ -20,6 +20,7 @@ from localpv.apiserver.auth.tokens import Tokens
 from localpv.apiserver.call import Call
 from localpv.apiserver.handler import Handler
 from localpv.apiserver.kinds.base import Gates
+from localpv.apiserver.observing import Observer, Unobserved
 from localpv.apiserver.pod_access import PodAccess
 from localpv.apiserver.upkeep.definitions import DefinitionKeeper
 from localpv.apiserver.upkeep.events import forget_old_events
@@ -59,8 +60,9 @@ class Settings:
 class ApiServer:
     """Owns the store, the listening socket and the tasks behind them."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, observer: Observer | None = None) -> None:
         self.settings = settings
+        self._observer = observer or Unobserved()
         self.store = Store(settings.data, durable=settings.durable)
         self.objects = StoredObjects(self.store)
         self.kinds, self.catalogue = assembly.kinds(gates=settings.gates, objects=self.objects)
@@ -120,6 +122,7 @@ class ApiServer:
             access=self.access,
             documents=documents,
             is_ready=lambda: self._ready,
+            observer=self._observer,
         )
         definitions.load()
         keepers = (definitions, garbage, namespaces, protection)

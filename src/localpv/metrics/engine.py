@@ -26,6 +26,9 @@ class Engine:
         if verb != "watch":
             self.durations.observe(seconds, verb)
 
+    def text(self) -> str:
+        return self._registry.text()
+
     def ask(self, *, objects: Callable[[], Mapping[str, int]], revision: Callable[[], int]) -> None:
         """Where to look when somebody reads the metrics."""
 

@@ -7,6 +7,7 @@ from localpv.lifecycle.records.api import ApiRecords
 from localpv.programs import configuring, node_parts, stopping
 from localpv.programs.configuring import Configured
 from localpv.programs.node_parts import Settings
+from localpv.programs.observing import Observed
 from localpv.runtime.clock import SystemClock
 from localpv.runtime.group import Group
 
@@ -14,7 +15,9 @@ from localpv.runtime.group import Group
 async def run(settings: Settings) -> None:
     """Serve this node until SIGTERM or Ctrl-C."""
     clock = SystemClock()
-    async with clients.connect(settings.connection, component="agent") as client:
+    observed = Observed("agent")
+    requests = observed.requests(settings.connection.url)
+    async with clients.connect(settings.connection, component="agent", observer=requests) as client:
         configured = Configured(configuring.from_folder(settings.config), clock=clock)
         await configured.load()
         group = Group(clock=clock)
@@ -27,5 +30,7 @@ async def run(settings: Settings) -> None:
             configured=configured,
             state=settings.state,
             clock=clock,
+            observed=observed,
         )
-        await stopping.until_stopped(group, f"ready agent of node {settings.node}", probes=settings.probes)
+        line = f"ready agent of node {settings.node}"
+        await stopping.until_stopped(group, line, probes=settings.probes, observed=observed)

@@ -56,6 +56,11 @@ class Configured:
         self._problems: tuple[object, ...] = ()
         self.current = Configuration()
 
+    @property
+    def problems(self) -> tuple[object, ...]:
+        """What is wrong in what was read last; none when it is in force."""
+        return self._problems
+
     async def load(self) -> None:
         """The configuration to start with; ConfigurationError when there is no right one."""
         loaded = await self._read()

@@ -14,6 +14,7 @@ from localpv.lifecycle.manager import Manager
 from localpv.lifecycle.records.api import ApiRecords
 from localpv.programs import configuring, stopping
 from localpv.programs.configuring import Configured
+from localpv.programs.observing import Observed
 from localpv.runtime.clock import SystemClock
 from localpv.runtime.group import Group
 
@@ -26,7 +27,7 @@ LEASE = "localpv-manager"
 class Settings:
     connection: Connection
     probes: str = ""
-    """HOST:PORT where /livez and /readyz are answered; empty for nowhere."""
+    """HOST:PORT where /livez, /readyz and /metrics are answered; empty for nowhere."""
     config: Path | None
     """Folder with the keys of the ConfigMap as files; None reads the ConfigMap from the API."""
     config_map: str
@@ -38,7 +39,10 @@ class Settings:
 async def run(settings: Settings) -> None:
     """Manage until SIGTERM or Ctrl-C, whenever this process leads."""
     clock = SystemClock()
-    async with clients.connect(settings.connection, component="manager") as client:
+    observed = Observed("manager")
+    requests = observed.requests(settings.connection.url)
+    figures = observed.publications()
+    async with clients.connect(settings.connection, component="manager", observer=requests) as client:
         if settings.config is not None:
             read = configuring.from_folder(settings.config)
         else:
@@ -53,22 +57,33 @@ async def run(settings: Settings) -> None:
             clock=clock,
         )
 
+        leading: Manager | None = None
+
         async def manage() -> None:
-            manager = Manager(
+            nonlocal leading
+            manager = leading = Manager(
                 client,
                 records=ApiRecords(client, clock=clock),
                 configuration=configured.current,
                 clock=clock,
+                figures=figures,
+                observe=observed.queues,
             )
             configured.on_change(manager.configure)
             log.info("leading identity=%s", settings.identity)
-            await manager.run()
+            try:
+                await manager.run()
+            finally:
+                leading = None  # what it has seen is not ours to tell any more
 
         async def lead() -> None:
             while await election.lead(manage) is Ended.LOST:
                 log.warning("lost the lease, waiting to lead again")
 
+        observed.configuration(configured)
+        observed.election(LEASE, lambda: election.leading)
+        observed.manager(lambda: leading)
         group = Group(clock=clock)
         group.add("configuration", configured.run)
         group.add("manager", lead)
-        await stopping.until_stopped(group, "ready manager", probes=settings.probes)
+        await stopping.until_stopped(group, "ready manager", probes=settings.probes, observed=observed)

@@ -21,6 +21,7 @@ from localpv.lifecycle.discover.discovery import Discovery
 from localpv.lifecycle.events import ApiEvents
 from localpv.lifecycle.records.protocol import Records
 from localpv.programs.configuring import Configured
+from localpv.programs.observing import Observed
 from localpv.runtime.clock import Clock
 from localpv.runtime.group import Group
 
@@ -31,7 +32,7 @@ class Settings:
 
     connection: Connection
     probes: str = ""
-    """HOST:PORT where /livez and /readyz are answered; empty for nowhere."""
+    """HOST:PORT where /livez, /readyz and /metrics are answered; empty for nowhere."""
 
     node: str
     config: Path
@@ -42,7 +43,15 @@ class Settings:
 
 
 def add_to(
-    group: Group, *, node: str, client: Client, records: Records, configured: Configured, state: Path, clock: Clock
+    group: Group,
+    *,
+    node: str,
+    client: Client,
+    records: Records,
+    configured: Configured,
+    state: Path,
+    clock: Clock,
+    observed: Observed,
 ) -> Discovery:
     """Add discovery and cleaning of this machine to a group of components."""
     workers = Workers()
@@ -57,7 +66,11 @@ def add_to(
         workers=workers,
         clock=clock,
         configuration=configured.current,
+        metrics=observed.discoveries(),
+        observe=observed.queues,
     )
+    observed.node(discovery, hung=lambda: len(workers.stuck()), clock=clock)
+    observed.configuration(configured)
     events = ApiEvents(client, component="localpv-agent", clock=clock)
     cleaner = Cleaner(
         node=node,
@@ -74,6 +87,8 @@ def add_to(
         state_folder=state,
         clock=clock,
         events=events,
+        metrics=observed.cleanings(),
+        observe=observed.queues,
     )
     configured.on_change(discovery.configure)
     group.add("agent's events", events.run)

@@ -19,6 +19,7 @@ from localpv.lifecycle.records.protocol import Records
 from localpv.programs import configuring, node_parts, stopping
 from localpv.programs.configuring import Configured
 from localpv.programs.node_parts import Settings
+from localpv.programs.observing import Observed
 from localpv.runtime.clock import Clock, SystemClock
 from localpv.runtime.group import Group
 
@@ -28,7 +29,9 @@ log = logging.getLogger(__name__)
 async def run(settings: Settings) -> None:
     """Serve this node until SIGTERM or Ctrl-C."""
     clock = SystemClock()
-    async with clients.connect(settings.connection, component="provisioner") as client:
+    observed = Observed("provisioner")
+    requests = observed.requests(settings.connection.url)
+    async with clients.connect(settings.connection, component="provisioner", observer=requests) as client:
         configured = Configured(configuring.from_folder(settings.config), clock=clock)
         await configured.load()
         records = await _records(client, settings, clock)
@@ -42,16 +45,26 @@ async def run(settings: Settings) -> None:
             configured=configured,
             state=settings.state,
             clock=clock,
+            observed=observed,
         )
         try:
-            await stopping.until_stopped(group, f"ready provisioner of node {settings.node}", probes=settings.probes)
+            line = f"ready provisioner of node {settings.node}"
+            await stopping.until_stopped(group, line, probes=settings.probes, observed=observed)
         finally:
             if isinstance(records, FolderRecords):
                 records.close()
 
 
 def add_to(
-    group: Group, *, node: str, client: Client, records: Records, configured: Configured, state: Path, clock: Clock
+    group: Group,
+    *,
+    node: str,
+    client: Client,
+    records: Records,
+    configured: Configured,
+    state: Path,
+    clock: Clock,
+    observed: Observed,
 ) -> None:
     """Add both sides of one node to a group: the manager first, so that nobody misses what discovery finds."""
     manager = Manager(
@@ -61,10 +74,22 @@ def add_to(
         clock=clock,
         node=node,
         component="localpv-provisioner",
+        figures=observed.publications(),
+        observe=observed.queues,
     )
+    observed.manager(lambda: manager)
     configured.on_change(manager.configure)
     group.add("manager", manager.run, ready=manager.ready)
-    node_parts.add_to(group, node=node, client=client, records=records, configured=configured, state=state, clock=clock)
+    node_parts.add_to(
+        group,
+        node=node,
+        client=client,
+        records=records,
+        configured=configured,
+        state=state,
+        clock=clock,
+        observed=observed,
+    )
 
 
 async def _records(client: Client, settings: Settings, clock: Clock) -> Records:

@@ -7,6 +7,8 @@ import gc
 from collections.abc import AsyncIterator
 
 from localpv.apiserver.server import ApiServer, Settings
+from localpv.metrics.engine import Engine
+from localpv.programs.observing import Observed
 
 
 def calm_the_collector() -> None:
@@ -18,11 +20,17 @@ def calm_the_collector() -> None:
 
 
 @contextlib.asynccontextmanager
-async def engine(settings: Settings) -> AsyncIterator[ApiServer]:
+async def engine(settings: Settings, observed: Observed) -> AsyncIterator[ApiServer]:
     """The API server, started and ready; stopped in order when the with-block ends, however it ends."""
     calm_the_collector()
-    server = ApiServer(settings)
+    metrics = Engine(observed.registry)
+    server = ApiServer(settings, observer=metrics)
     await server.start()
+    store = server.store
+    metrics.ask(
+        objects=lambda: {prefix: len(store.table(prefix).rows) for prefix in store.prefixes()},
+        revision=lambda: store.revision,
+    )
     try:
         yield server
     finally:

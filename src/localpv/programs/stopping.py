@@ -7,6 +7,8 @@ import contextlib
 import signal
 from collections.abc import Callable
 
+from localpv.programs.health import Health
+from localpv.programs.observing import Observed
 from localpv.runtime.group import Group
 
 
@@ -19,16 +21,14 @@ def stop_signal() -> asyncio.Event:
     return stop
 
 
-async def until_stopped(group: Group, ready: str, *, probes: str = "") -> None:
+async def until_stopped(group: Group, ready: str, *, probes: str, observed: Observed) -> None:
     """Run components until told to stop; the line on stdout says that all of them have started.
 
-    `probes` is where /livez and /readyz are answered, as HOST:PORT; empty for nowhere.
+    `probes` is where /livez, /readyz and /metrics are answered, as HOST:PORT; empty for nowhere.
     """
     health = None
     if probes:
-        from localpv.programs.health import Health  # the server half of aiohttp costs 2 MB
-
-        health = Health(probes)
+        health = Health(probes, registry=observed.registry, checks=observed.checks)
         await health.start()
 
     def started() -> None:

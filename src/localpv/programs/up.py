@@ -16,6 +16,7 @@ from localpv.lifecycle.records.api import ApiRecords
 from localpv.programs import binding, configuring, demo, live, manifests, provisioner, serving, stopping
 from localpv.programs.configuring import Configured
 from localpv.programs.manifests import Manifest
+from localpv.programs.observing import Observed
 from localpv.runtime.clock import SystemClock
 from localpv.runtime.group import Group
 
@@ -33,19 +34,20 @@ async def run(settings: Settings, *, config: Path | None, with_demo: bool, on_te
     if with_demo:
         shown, folder = demo.prepare(settings.data, config)
         wanted = [*shown, *wanted]
-    async with serving.engine(settings) as server:
-        connection = connections.load(server.kubeconfig)
-        async with clients.connect(connection, component="up") as client:
+    observed = Observed("up")
+    async with serving.engine(settings, observed) as server:
+        connection, requests = connections.load(server.kubeconfig), observed.requests(server.url)
+        async with clients.connect(connection, component="up", observer=requests) as client:
             own = [Manifest(crds.load("localdisks"), "localpv itself")]
             await manifests.apply([*own, *wanted], client, server.kinds)
             group = Group(clock=SystemClock())
             binding.add_to(group, client=client, clock=SystemClock())
             if folder is not None and (folder / CLASSES).exists():
-                await _add_the_circle(group, client, settings, folder)
+                await _add_the_circle(group, client, settings, folder, observed)
             await _serve(group, client, server, stop, with_demo=with_demo, on_terminal=on_terminal)
 
 
-async def _add_the_circle(group: Group, client: Client, settings: Settings, folder: Path) -> None:
+async def _add_the_circle(group: Group, client: Client, settings: Settings, folder: Path, observed: Observed) -> None:
     clock = SystemClock()
     configured = Configured(configuring.from_folder(folder, others=manifests.SUFFIXES), clock=clock)
     await configured.load()
@@ -58,6 +60,7 @@ async def _add_the_circle(group: Group, client: Client, settings: Settings, fold
         configured=configured,
         state=settings.data / "agent",
         clock=clock,
+        observed=observed,
     )
 
 

@@ -1,0 +1,90 @@
+"""What a program shows of itself: its metrics, and whether it is ready."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING
+
+from localpv.api.kinds import PersistentVolume
+from localpv.api.kinds.localdisk import LocalDisk
+from localpv.metrics.cleaning import Cleanings
+from localpv.metrics.discovery import Discoveries
+from localpv.metrics.disks import DisksOfNode, Volumes
+from localpv.metrics.process import Process
+from localpv.metrics.publishing import Publications
+from localpv.metrics.queues import Queues
+from localpv.metrics.registry import Registry
+from localpv.metrics.requests import Requests
+from localpv.programs.configuring import Configured
+from localpv.runtime.clock import Clock
+
+if TYPE_CHECKING:
+    # Agents have no manager in them, and managers no discovery; neither should pay for the other.
+    from localpv.lifecycle.discover.discovery import Discovery
+    from localpv.lifecycle.manager import Manager
+
+
+class Observed:
+    """The registry of a program and its checks, with a part for each thing that can run in it."""
+
+    def __init__(self, component: str) -> None:
+        self.registry = Registry()
+        self.checks: dict[str, Callable[[], bool]] = {}
+        """Names of what must be so before the program is ready."""
+
+        self.queues = Queues(self.registry)
+        Process(self.registry, component=component)
+
+    def requests(self, server: str) -> Requests:
+        """For the client of the program, with the address of its API server."""
+        return Requests(self.registry, server=server)
+
+    def discoveries(self) -> Discoveries:
+        return Discoveries(self.registry)
+
+    def cleanings(self) -> Cleanings:
+        return Cleanings(self.registry)
+
+    def publications(self) -> Publications:
+        return Publications(self.registry)
+
+    def configuration(self, configured: Configured) -> None:
+        problems = self.registry.gauge(
+            "localpv_configuration_problems",
+            "What is wrong in the configuration; as long as it is not zero, the last good one is in force.",
+        )
+        self.registry.before_scrape(lambda: problems.set(len(configured.problems)))
+
+    def node(self, discovery: Discovery, *, hung: Callable[[], int], clock: Clock) -> None:
+        self.checks["disks"] = lambda: discovery.synced
+        DisksOfNode(
+            self.registry,
+            disks=discovery.records.values,
+            ignored=lambda: ((place.storage_class, word) for place, word in discovery.ignored.items()),
+            hung=hung,
+            now=clock.now,
+        )
+
+    def manager(self, current: Callable[[], Manager | None]) -> None:
+        """The manager that works now; None while another process leads, whose candidate is ready all the same."""
+
+        def disks() -> Collection[LocalDisk]:
+            manager = current()
+            return manager.disks() if manager is not None else ()
+
+        def volumes() -> Collection[PersistentVolume]:
+            manager = current()
+            return manager.volumes() if manager is not None else ()
+
+        def synced() -> bool:
+            manager = current()
+            return manager is None or manager.synced
+
+        self.checks["volumes"] = synced
+        Volumes(self.registry, disks=disks, volumes=volumes)
+
+    def election(self, name: str, leading: Callable[[], bool]) -> None:
+        status = self.registry.gauge(
+            "leader_election_master_status", "1 in the process that leads, 0 in those that wait.", ("name",)
+        )
+        self.registry.before_scrape(lambda: status.set(int(leading()), name))
