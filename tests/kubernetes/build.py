@@ -19,9 +19,13 @@ PACKAGES = {
     "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
     "kubelet": "k8s.io/kubernetes/cmd/kubelet",
     "informer": "./informer",
+    "helm": "helm.sh/helm/v3/cmd/helm",
 }
 """The programs that can be built. Distributions still ship an etcd 3.4 without the progress requests that
 kube-apiserver needs for watches with initial events, so etcd is among them."""
+
+MODULES = {"helm": MODULE / "helm"}
+"""Programs with a go.mod of their own: they are made of other versions of what Kubernetes is made of."""
 
 OLDEST_KUBECTL_MINOR = 27
 """From 1.27 on kubectl leaves the validation of fields to the server."""
@@ -36,8 +40,17 @@ class Missing(Exception):
 
 def version() -> str:
     """The Kubernetes version that go.mod names, for example v1.35.8."""
-    found = re.search(r"^\s*k8s\.io/kubernetes (v\S+)$", (MODULE / "go.mod").read_text(), re.MULTILINE)
-    assert found is not None, "go.mod names no k8s.io/kubernetes"
+    return _required(MODULE, "k8s.io/kubernetes")
+
+
+def helm_version() -> str:
+    """The version of Helm that its go.mod names."""
+    return _required(MODULES["helm"], "helm.sh/helm/v3")
+
+
+def _required(folder: Path, module: str) -> str:
+    found = re.search(rf"^(?:require)?\s*{re.escape(module)} (v\S+)$", (folder / "go.mod").read_text(), re.MULTILINE)
+    assert found is not None, f"go.mod names no {module}"
     return found[1]
 
 
@@ -47,9 +60,14 @@ def cache() -> Path:
     return root / "localpv" / "kubernetes" / version()
 
 
+def place(name: str) -> Path:
+    """Where the named program is, or will be when it is built."""
+    return cache() / (f"helm-{helm_version()}" if name == "helm" else name)
+
+
 def program(name: str) -> Path:
     """The path of the named program, built first if it is not in the cache."""
-    target = cache() / name
+    target = place(name)
     if not target.exists():
         _build(name, target)
     return target
@@ -104,7 +122,7 @@ def _build(name: str, target: Path) -> None:
         command = [go, "build", "-ldflags", " ".join(flags), "-o", str(made), PACKAGES[name]]
         built = subprocess.run(
             command,
-            cwd=MODULE,
+            cwd=MODULES.get(name, MODULE),
             env={**os.environ, "CGO_ENABLED": "0"},
             capture_output=True,
             text=True,
@@ -120,9 +138,9 @@ def _build(name: str, target: Path) -> None:
 def main() -> int:
     """Build what is not built yet."""
     for name in PACKAGES:
-        if (cache() / name).exists():
+        if place(name).exists():
             continue
-        print(f"building {name} {version()} (once, some minutes)", flush=True)
+        print(f"building {name} for {version()} (once, some minutes)", flush=True)
         try:
             program(name)
         except Missing as missing:
