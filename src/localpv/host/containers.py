@@ -1,0 +1,253 @@
+"""The door to the container runtime: runc, each container watched over by conmon.
+
+conmon is a small process beside each container that writes its output to the log and its exit code to a file. Neither
+is a child of ours, so containers, logs and exit codes outlive this process. All that is known of a container is in the
+folder of its bundle, where conmon writes it; nothing has to be remembered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Protocol
+
+from localpv import errors
+from localpv.host import commands, launching
+from localpv.host.launching import Process
+
+RUNTIME, MONITOR = "runc", "conmon"
+SECONDS = 60.0
+"""How long the runtime may take for one step; a container that is created on a hung volume takes for ever."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bundle:
+    """A container that is to be: its folder holds config.json."""
+
+    id: str
+    folder: Path
+    log: Path
+    stdin: bool = False
+    terminal: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """A container as it is now. Neither running nor ended: it was never begun, or nobody saw its end."""
+
+    exists: bool = False
+    """Whether the runtime knows it."""
+
+    started: bool = False
+    running: bool = False
+    exit_code: int | None = None
+    ended_at: datetime | None = None
+    out_of_memory: bool = False
+
+
+class Containers(Protocol):
+    """Containers of this machine."""
+
+    def missing(self) -> tuple[str, ...]:
+        """The programs that would have to be installed first."""
+
+    async def create(self, bundle: Bundle) -> None:
+        """Make a container that waits to be started; CommandFailed with the runtime's words."""
+
+    async def start(self, bundle: Bundle) -> None: ...
+
+    def look(self, bundle: Bundle) -> Seen: ...
+
+    def watch(self, bundle: Bundle, ended: Callable[[], None]) -> Callable[[], None]:
+        """Call back once when the container has ended, at once if it has already; the answer stops that."""
+
+    async def signal(self, bundle: Bundle, number: int) -> None:
+        """Send a signal to the first process; nothing happens when it has ended."""
+
+    async def delete(self, bundle: Bundle) -> None:
+        """Kill what still runs and forget the container; nothing happens when it is gone."""
+
+    async def ids(self) -> frozenset[str]:
+        """The containers that the runtime knows."""
+
+    async def exec(self, bundle: Bundle, command: Sequence[str], *, stdin: bool, tty: bool) -> Process:
+        """Start one more process in a running container."""
+
+
+class RuncContainers:
+    """Containers by runc, whose own state is kept in the folder `state`."""
+
+    def __init__(self, *, state: Path) -> None:
+        self._state = state
+        self._execs = 0
+
+    def missing(self) -> tuple[str, ...]:
+        return tuple(tool for tool in (RUNTIME, MONITOR) if commands.find(tool) is None)
+
+    async def create(self, bundle: Bundle) -> None:
+        # 0700, also for what is below: the state tells how to get into every container.
+        self._state.mkdir(parents=True, exist_ok=True, mode=0o700)
+        bundle.log.parent.mkdir(parents=True, exist_ok=True)
+        for stale in ("exit", "oom", "pid", "conmon.pid"):
+            (bundle.folder / stale).unlink(missing_ok=True)
+        runtime = commands.find(RUNTIME) or RUNTIME
+        folder = str(bundle.folder)
+        argv = [
+            *(MONITOR, "--cid", bundle.id, "--name", bundle.id, "--cuuid", bundle.id, "--bundle", folder),
+            *("--runtime", runtime, "--runtime-arg=--root", f"--runtime-arg={self._state}"),
+            *("--container-pidfile", f"{folder}/pid", "--conmon-pidfile", f"{folder}/conmon.pid"),
+            *("--log-path", f"k8s-file:{bundle.log}", "--persist-dir", folder, "--socket-dir-path", folder),
+            *("--full-attach", "--no-sync-log", "--log-level", "error"),
+            *(("--stdin", "--leave-stdin-open") if bundle.stdin else ()),
+            *(("--terminal",) if bundle.terminal else ()),
+        ]
+        said = await launching.detached(argv, seconds=SECONDS)
+        if said.pid <= 0:
+            raise errors.CommandFailed([RUNTIME], exit_code=1, stderr=said.message or "the container was not created")
+
+    async def start(self, bundle: Bundle) -> None:
+        await self._runc("start", bundle.id)
+
+    def look(self, bundle: Bundle) -> Seen:
+        state = self._state / bundle.id
+        exists = (state / "state.json").exists()
+        # Whoever starts a container removes this pipe.
+        started = exists and not (state / "exec.fifo").exists()
+        code, ended_at = _exit(bundle.folder)
+        return Seen(
+            exists=exists,
+            started=started or code is not None,
+            running=started and code is None and self._monitor(bundle) is not None,
+            exit_code=code,
+            ended_at=ended_at,
+            out_of_memory=(bundle.folder / "oom").exists(),
+        )
+
+    def watch(self, bundle: Bundle, ended: Callable[[], None]) -> Callable[[], None]:
+        loop = asyncio.get_running_loop()
+        monitor = self._monitor(bundle)
+        try:
+            fd = os.pidfd_open(monitor) if monitor is not None else -1
+        except ProcessLookupError:
+            fd = -1
+        if fd < 0:
+            return loop.call_soon(ended).cancel
+
+        def stop() -> None:
+            nonlocal fd
+            if fd >= 0:
+                loop.remove_reader(fd)
+                os.close(fd)
+                fd = -1
+
+        def gone() -> None:
+            stop()
+            ended()
+
+        # The monitor ends after it has written the exit code.
+        loop.add_reader(fd, gone)
+        return stop
+
+    async def signal(self, bundle: Bundle, number: int) -> None:
+        monitor, pid = self._monitor(bundle), _number(bundle.folder / "pid")
+        if monitor is None or pid is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            fd = os.pidfd_open(pid)
+            try:
+                # The number may belong to somebody else by now; a child of the monitor is ours.
+                if _parent(pid) == monitor:
+                    signal.pidfd_send_signal(fd, number)
+            finally:
+                os.close(fd)
+
+    async def delete(self, bundle: Bundle) -> None:
+        monitor = self._monitor(bundle)
+        if (self._state / bundle.id).exists():
+            try:
+                await self._runc("delete", "--force", bundle.id)
+            except errors.CommandFailed as error:
+                if "does not exist" not in error.stderr:
+                    raise
+                shutil.rmtree(self._state / bundle.id, ignore_errors=True)
+        if monitor is not None:
+            await _gone(monitor, bundle.id)
+
+    async def ids(self) -> frozenset[str]:
+        try:
+            return frozenset(entry.name for entry in os.scandir(self._state))
+        except FileNotFoundError:
+            return frozenset()
+
+    async def exec(self, bundle: Bundle, command: Sequence[str], *, stdin: bool, tty: bool) -> Process:
+        self._execs += 1
+        pid_file = bundle.folder / f"exec-{os.getpid()}-{self._execs}.pid"
+        argv = [RUNTIME, "--root", str(self._state), "exec", "--pid-file", str(pid_file)]
+        argv += ["--tty", bundle.id] if tty else [bundle.id]
+        return await launching.attached([*argv, *command], stdin=stdin, tty=tty, pid_file=pid_file)
+
+    async def _runc(self, *words: str) -> None:
+        await commands.run([RUNTIME, "--root", str(self._state), *words], timeout=SECONDS)
+
+    def _monitor(self, bundle: Bundle) -> int | None:
+        """The process that watches over a container, if it lives."""
+        pid = _number(bundle.folder / "conmon.pid")
+        return pid if pid is not None and _is_monitor(pid, bundle.id) else None
+
+
+def _exit(folder: Path) -> tuple[int | None, datetime | None]:
+    path = folder / "exit"
+    code = _number(path)
+    if code is None:
+        return None, None
+    return code, datetime.fromtimestamp(path.stat().st_mtime, UTC)
+
+
+def _number(path: Path) -> int | None:
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def _is_monitor(pid: int, id_: str) -> bool:
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return False
+    # A process that has ended and waits to be reaped has no command line any more.
+    return id_.encode() in words and words[0].endswith(MONITOR.encode())
+
+
+def _parent(pid: int) -> int | None:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    return int(stat.rpartition(")")[2].split()[1])
+
+
+async def _gone(monitor: int, id_: str) -> None:
+    """Wait for a monitor whose container is gone; one that stays is ended."""
+    try:
+        fd = os.pidfd_open(monitor)
+    except ProcessLookupError:
+        return
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(fd, ended.set)
+    try:
+        async with asyncio.timeout(5.0):
+            await ended.wait()
+    except TimeoutError:
+        if _is_monitor(monitor, id_):
+            signal.pidfd_send_signal(fd, signal.SIGKILL)
+    finally:
+        loop.remove_reader(fd)
+        os.close(fd)

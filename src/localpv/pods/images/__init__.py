@@ -1,0 +1,1 @@
+"""The images that containers are made from: imported from archives, unpacked, found by name."""
