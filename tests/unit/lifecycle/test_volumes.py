@@ -106,3 +106,54 @@ async def test_status_that_may_not_be_written_holds_nothing_up(api: FakeApi, see
     await seen.explain(volume, "DiskMissing", "It is gone.")
     assert api.requests[-1].path == f"{PATH}/status"
     assert "status" not in api.objects[PATH]
+
+
+NEW = {"metadata": {"name": "pv"}, "spec": {"local": {"path": "/mnt/disks/a"}}}
+
+
+async def test_volume_is_held_from_the_request_that_makes_it(api: FakeApi, seen: ApiVolumes) -> None:
+    await seen.learn_rights()
+    assert seen.holds
+    made = await seen.create(NEW)
+    assert made.metadata.finalizers == (volumes.FINALIZER,)
+    assert "finalizers" not in NEW["metadata"]
+    loose = await seen.let_go(made)
+    assert not volumes.is_held(loose)
+    count = len(api.requests)
+    assert await seen.let_go(loose) == loose
+    assert len(api.requests) == count, "nothing to do costs no call"
+
+
+async def test_who_may_not_change_volumes_makes_them_without_a_finalizer(api: FakeApi, seen: ApiVolumes) -> None:
+    api.failures = [errors.Forbidden("no")]
+    assert await seen.learn_rights()
+    assert not seen.holds
+    request = api.requests[-1]
+    assert (request.method, request.query["dryRun"]) == ("PATCH", "All")
+    assert (await seen.create(NEW)).metadata.finalizers == ()
+    assert await seen.learn_rights(), "the right was given meanwhile"
+    assert seen.holds
+
+
+async def test_taking_over_keeps_the_finalizers_of_others_and_is_done_once(api: FakeApi, seen: ApiVolumes) -> None:
+    volume = await a_volume(api, finalizers=["others/hold"], labels={"a": "b"})
+    taken = await seen.take_over(volume, "n1")
+    assert taken.metadata.finalizers == ("others/hold", volumes.FINALIZER)
+    assert taken.metadata.labels == {"a": "b", volumes.NODE_LABEL: "n1"}
+    assert await seen.take_over(taken, "n1") is taken
+    assert (await seen.let_go(taken)).metadata.finalizers == ("others/hold",)
+
+
+async def test_volume_that_is_being_deleted_is_not_held_anew(api: FakeApi, seen: ApiVolumes) -> None:
+    # A server refuses that.
+    deleted = "2030-01-01T00:00:00Z"
+    volume = await a_volume(api, finalizers=["others/hold"], deletionTimestamp=deleted)
+    taken = await seen.take_over(volume, "n1")
+    assert taken.metadata.finalizers == ("others/hold",)
+
+
+async def test_freed_volume_forgets_that_the_cluster_had_bound_it(api: FakeApi, seen: ApiVolumes) -> None:
+    volume = await a_volume(api, annotations={volumes.BOUND_BY_CONTROLLER: "yes", "kept": "yes"})
+    await seen.free(volume)
+    assert api.objects[PATH]["metadata"]["annotations"] == {"kept": "yes"}
+    assert "claimRef" not in api.objects[PATH]["spec"]

@@ -168,11 +168,14 @@ class FakeVolumes:
         self.weather.around(free)
 
     async def take_over(self, volume: PersistentVolume, node_label: str) -> PersistentVolume:
+        meta = volume.metadata
+        labels = {**meta.labels, naming.NODE_LABEL: node_label} if self.holds else meta.labels
+        held = self.holds and not offers.is_held(volume) and not meta.deleting
+        if labels == meta.labels and not held:
+            return volume
+
         def take() -> PersistentVolume:
             self._check(volume)
-            meta = self.now[volume.key].metadata
-            labels = {**meta.labels, naming.NODE_LABEL: node_label} if self.holds else meta.labels
-            held = self.holds and not offers.is_held(volume) and not meta.deleting
             finalizers = (*meta.finalizers, offers.FINALIZER) if held else meta.finalizers
             return self.change(volume.key, metadata=replace(meta, labels=labels, finalizers=finalizers))
 

@@ -21,6 +21,7 @@ from localpv.lifecycle.config.settings import Configuration, NodeLossPolicy
 from localpv.lifecycle.config.settings import NodeLoss as Policy
 from localpv.lifecycle.release import node_loss
 from localpv.lifecycle.release.node_loss import NodeLoss
+from localpv.lifecycle.volumes import LOST_SINCE
 from localpv.runtime.controller import Done, LookAgain, Outcome
 from localpv.testing.api import FakeApi
 
@@ -40,15 +41,21 @@ class Nodes:
 class Case:
     """A bound volume whose node was there a moment ago."""
 
-    def __init__(self, policy: NodeLossPolicy, *, grace: float = 60.0) -> None:
+    def __init__(self, policy: NodeLossPolicy, *, grace: float = 60.0, bound: bool = True) -> None:
         self.world = World()
         loss = Policy(policy=policy, grace_seconds=grace)
         self.world.surroundings.configuration = Configuration(classes={CLASS: settings(node_loss=loss)})
         self.world.published()
-        self.world.bind()
+        if bound:
+            self.world.bind()
         self.world.see()
         self.api = FakeApi()
         self.nodes = Nodes()
+        self.start()
+        self.claim(uid="claim-1")
+
+    def start(self) -> None:
+        """A new process, which remembers nothing."""
         self.loss = NodeLoss(
             Client(self.api, field_manager="test"),
             volumes=self.world.volumes,
@@ -59,7 +66,6 @@ class Case:
             events=self.world.events,
             clock=self.world.clock,
         )
-        self.claim(uid="claim-1")
 
     def claim(self, *, uid: str, volume: str = "") -> None:
         name = volume or self.volume.key
@@ -80,7 +86,8 @@ class Case:
         assert await self.step() == Done()
 
     async def remembers(self, volume: PersistentVolume) -> bool:
-        offered = self.world.disk.spec.volume
+        disk = self.world.records.disks.get(self.world.name)
+        offered = disk.spec.volume if disk is not None else None
         return offered is not None and offered.uid == volume.metadata.uid
 
     def deletions(self) -> list[Request]:
@@ -151,6 +158,49 @@ async def test_volume_goes_when_its_claim_is_gone_and_the_disk_is_remembered_as_
     case.world.settle()
     order = case.world.disk.spec.clean
     assert order is not None and order.volume_uid == uid, "should the machine come back, the disk is cleaned first"
+
+
+async def test_grace_goes_on_when_the_manager_is_started_anew() -> None:
+    case = Case(NodeLossPolicy.RELEASE)
+    await case.step()
+    await case.world.clock.advance(40)
+    case.start()
+    outcome = await case.step()
+    assert isinstance(outcome, LookAgain) and outcome.after == 20
+    await case.world.clock.advance(20)
+    case.start()
+    await case.step()
+    assert CLAIM not in case.api.objects
+
+
+@pytest.mark.parametrize("written", ["", "yesterday", "2020-01-01", "2999-01-01T00:00:00Z"])
+async def test_grace_is_as_configured_whatever_stands_on_the_volume(written: str) -> None:
+    case = Case(NodeLossPolicy.RELEASE)
+    meta = replace(case.volume.metadata, annotations={**case.volume.metadata.annotations, LOST_SINCE: written})
+    case.world.volumes.change(case.volume.key, metadata=meta)
+    outcome = await case.step()
+    assert isinstance(outcome, LookAgain) and outcome.after == 60
+
+
+async def test_volume_of_which_no_record_knows_is_not_deleted_with_its_node() -> None:
+    case = Case(NodeLossPolicy.DELETE)
+    case.world.settle()
+    case.world.release()
+    case.world.records.disks.clear()
+    await case.past_the_grace()
+    assert case.volume is not None and not case.volume.metadata.deleting
+    assert "NotRemembered" in case.world.events.reasons(case.volume.key)
+
+
+async def test_unclaimed_volume_of_a_lost_node_goes_without_cleaning() -> None:
+    case = Case(NodeLossPolicy.DELETE, bound=False)
+    case.world.report(eligible=False)
+    await case.past_the_grace()
+    assert case.volume.metadata.deleting
+    await case.step()
+    case.world.settle()
+    assert case.volume is None
+    assert (case.world.disk.spec.volume, case.world.disk.spec.clean) == (None, None)
 
 
 async def test_kept_volume_is_not_deleted_with_its_node() -> None:
