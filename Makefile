@@ -26,7 +26,7 @@ test: setup ## Run all tests that need no cluster
 
 test-kubernetes: setup-kubernetes ## Run the contract and all that needs a cluster on a real Kubernetes (as root)
 	@$(PYTHON) -m tests.kubernetes.control_plane --controllers --run $(PYTHON) -m pytest tests/contract $(ARGS)
-	@$(PYTHON) -m pytest tests/kubernetes $(ARGS)
+	@$(PYTHON) -m pytest tests/kubernetes tests/e2e --on kubernetes $(ARGS)
 
 test-vm: setup ## Run all that needs SCSI, SATA and NVMe disks, in a virtual machine (as root)
 	@bash tools/setup_vm.sh

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytest_plugins = ["tests.kubernetes.fixtures"]
+
 RESULTS = Path(__file__).parent / ".seeds"
 
 
@@ -38,5 +40,6 @@ class Recorder:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    engine = "kubernetes" if config.getoption("--kubeconfig", None) else "embedded"
+    elsewhere = config.getoption("--kubeconfig", None) or config.getoption("--on", None) == "kubernetes"
+    engine = "kubernetes" if elsewhere else "embedded"
     config.pluginmanager.register(Recorder(engine), "seed-recorder")

@@ -20,6 +20,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=os.environ.get("LOCALPV_CONTRACT_KUBECONFIG"),
         help="the server that contract and client tests talk to; default: our engine, started for the run",
     )
+    parser.addoption(
+        "--on",
+        choices=("embedded", "kubernetes"),
+        default="embedded",
+        help="where tests with pods run: our engine on this machine, or a cluster started for the run",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 from tests.contract import builders, wire
 from tests.contract.spaces import Space
-from tests.kubernetes import images, ledger, pods
+from tests.e2e import pods
+from tests.kubernetes import images, ledger
 
 START_SECONDS = 120.0
 PROJECT = Path(__file__).parents[2]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.kubernetes import pods
+from tests.e2e import pods
 from tools.image import build as image
 
 import localpv

@@ -6,7 +6,8 @@ import base64
 import json
 
 from tests.contract import builders, wire
-from tests.kubernetes import cluster, pods
+from tests.e2e import pods
+from tests.kubernetes import cluster
 
 
 def test_every_node_is_ready_under_its_own_name_and_address(running: cluster.Cluster, api: wire.Api) -> None:

@@ -27,17 +27,36 @@ class Here:
         self, *command: str, image: str | None = None, spec: dict[str, Any] | None = None, **container: Any
     ) -> str:
         """Create a pod that runs one command once; its name."""
-        main = {
-            "name": "main",
-            "image": image or self.image,
+        main = self.container("main", *command, **{"image": image or self.image, **container})
+        return self.create({"containers": [main], **(spec or {})})
+
+    def container(self, name: str, *command: str, **more: Any) -> dict[str, Any]:
+        """A container of the image that is there, which runs one command."""
+        return {
+            "name": name,
+            "image": self.image,
             "imagePullPolicy": "Never",
             "command": list(command),
             "terminationMessagePolicy": "FallbackToLogsOnError",
-            **container,
+            **more,
         }
-        whole = {"containers": [main], "restartPolicy": "Never", "terminationGracePeriodSeconds": 0, **(spec or {})}
+
+    def create(self, spec: dict[str, Any]) -> str:
+        """Create a pod that is not started again when it ends; its name."""
+        whole = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 0, **spec}
         pod = builders.pod(builders.unique("pod"), spec=whole)
         return str(self.api.post(self.space.core("pods"), pod)["metadata"]["name"])
+
+    def get(self, name: str) -> Any:
+        return self.api.get(self.space.core("pods", name))
+
+    def claim(self, name: str) -> Any:
+        return self.api.get(self.space.core("persistentvolumeclaims", name))
+
+    def events(self, name: str, reason: str) -> list[Any]:
+        """What was told about an object for a reason."""
+        found = self.api.get(self.space.core("events"))["items"]
+        return [one for one in found if one["involvedObject"].get("name") == name and one["reason"] == reason]
 
     def wait(self, name: str, *phases: str) -> Any:
         """The pod once it is in one of the phases."""
@@ -69,16 +88,25 @@ class Here:
         self.api.delete(path, gracePeriodSeconds=1)
         wire.eventually(lambda: self.api.gone(path), f"pod {name} is gone", within=POD_SECONDS)
 
-    def volume_on(self, node: str, path: str, *, mode: str = "Filesystem", size: str = "64Mi") -> str:
+    def volume_on(
+        self,
+        node: str,
+        path: str,
+        *,
+        mode: str = "Filesystem",
+        size: str = "64Mi",
+        fs_type: str = "",
+        immediate: bool = False,
+    ) -> str:
         """A local volume on a node and a claim for it that waits for its first pod; the name of the claim."""
         name = builders.unique("disk")
-        waits = {"volumeBindingMode": "WaitForFirstConsumer"}
+        waits = {"volumeBindingMode": "Immediate" if immediate else "WaitForFirstConsumer"}
         self.api.post("/apis/storage.k8s.io/v1/storageclasses", builders.storage_class(name, **waits))
         volume = builders.local_volume(
             name,
             capacity={"storage": size},
             storageClassName=name,
-            local={"path": path},
+            local={"path": path, **({"fsType": fs_type} if fs_type else {})},
             volumeMode=mode,
             nodeAffinity=builders.node_affinity(node),
             persistentVolumeReclaimPolicy="Retain",
