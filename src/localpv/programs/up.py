@@ -13,7 +13,7 @@ from localpv.client import client as clients
 from localpv.client import config as connections
 from localpv.client.client import Client
 from localpv.lifecycle.records.api import ApiRecords
-from localpv.programs import binding, configuring, demo, live, manifests, provisioner, serving, stopping
+from localpv.programs import binding, configuring, demo, live, manifests, provisioner, scheduling, serving, stopping
 from localpv.programs.configuring import Configured
 from localpv.programs.manifests import Manifest
 from localpv.programs.observing import Observed
@@ -42,6 +42,7 @@ async def run(settings: Settings, *, config: Path | None, with_demo: bool, on_te
             await manifests.apply([*own, *wanted], client, server.kinds)
             group = Group(clock=SystemClock())
             binding.add_to(group, client=client, clock=SystemClock())
+            scheduling.add_to(group, client=client, clock=SystemClock())
             if folder is not None and (folder / CLASSES).exists():
                 await _add_the_circle(group, client, settings, folder, observed)
             await _serve(group, client, server, stop, with_demo=with_demo, on_terminal=on_terminal)

@@ -1,0 +1,95 @@
+"""Volumes by the nodes they can be used on.
+
+Nearly every local volume names the one value that a label of its node must have. Volumes are laid out under these, so
+that the volumes of one node are found without looking at those of the others; what cannot be laid out so lies apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from localpv.api.kinds import Node, PersistentVolume, PersistentVolumeClaim, StorageClass
+from localpv.lifecycle.matching import fitting, offers
+from localpv.lifecycle.matching.offers import Offers
+
+MOST_ANCHORS = 16
+"""A volume with more values than this is as good as everywhere."""
+
+_Anchor = tuple[str, str]
+"""A label and its value."""
+
+
+class Nearby:
+    """All volumes. `changed` is the handler of a cache; the rest computes."""
+
+    def __init__(self, volumes: Sequence[PersistentVolume] = ()) -> None:
+        self._all = Offers()
+        self._anchored: dict[_Anchor, Offers] = {}
+        self._elsewhere = Offers()
+        for volume in volumes:
+            self.changed(None, volume)
+
+    def get(self, name: str) -> PersistentVolume | None:
+        return self._all.get(name)
+
+    def changed(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
+        name = (new or old).metadata.name  # type: ignore[union-attr]
+        if (known := self._all.get(name)) is not None:
+            for shelf in self._shelves(known):
+                shelf.remove(name)
+            self._all.remove(name)
+        if new is not None:
+            self._all.put(new)
+            for shelf in self._shelves(new):
+                shelf.put(new)
+
+    def naming(self, claim: PersistentVolumeClaim) -> PersistentVolume | None:
+        """A volume that names the claim and can be bound to it: nothing else will be."""
+        return next(
+            (
+                volume
+                for volume in self._all.reserved(claim.key)
+                if fitting.is_for(volume, claim) and fitting.reserved_fits(volume, claim)
+            ),
+            None,
+        )
+
+    def find(
+        self,
+        claim: PersistentVolumeClaim,
+        node: Node,
+        *,
+        storage_class: StorageClass | None,
+        exclude: set[str],
+    ) -> PersistentVolume | None:
+        """The smallest free volume for a claim that no volume names, of those that can be used on the node."""
+        found = (
+            offers.find(claim, shelf, storage_class=storage_class, node=node, exclude=exclude)
+            for shelf in self._of(node)
+        )
+        return min(
+            (volume for volume in found if volume is not None),
+            key=lambda volume: (fitting.size(volume), volume.key),
+            default=None,
+        )
+
+    def _of(self, node: Node) -> Iterator[Offers]:
+        yield self._elsewhere
+        for label in node.metadata.labels.items():
+            if (shelf := self._anchored.get(label)) is not None:
+                yield shelf
+
+    def _shelves(self, volume: PersistentVolume) -> list[Offers]:
+        anchors = _anchors(volume)
+        return [self._anchored.setdefault(anchor, Offers()) for anchor in anchors] or [self._elsewhere]
+
+
+def _anchors(volume: PersistentVolume) -> list[_Anchor]:
+    """Labels of which a node must have one, so that the volume can be used there; none when that cannot be told."""
+    affinity = volume.spec.node_affinity
+    if affinity is None or affinity.required is None or len(affinity.required.node_selector_terms) != 1:
+        return []
+    for each in affinity.required.node_selector_terms[0].match_expressions:
+        if each.operator == "In" and 0 < len(each.values) <= MOST_ANCHORS:
+            return [(each.key, value) for value in dict.fromkeys(each.values)]
+    return []

@@ -1,0 +1,82 @@
+"""What is given away in memory but not yet seen in the API: volumes to claims, and nodes to claims to provision.
+
+The scheduler goes on with the next pod while the writes for the last one are under way. What that one was promised must
+not be promised again. After a restart nothing is remembered, and nothing needs to be: what was written is seen, and
+what was not was never given.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from localpv.api.kinds import PersistentVolume, PersistentVolumeClaim
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """A volume for a claim."""
+
+    claim: PersistentVolumeClaim
+    volume: PersistentVolume
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What is to be written before a pod can be bound to its node."""
+
+    bindings: tuple[Binding, ...] = ()
+    provisions: tuple[PersistentVolumeClaim, ...] = ()
+    """Claims for which somebody makes a volume on the node."""
+
+    def __bool__(self) -> bool:
+        return bool(self.bindings or self.provisions)
+
+    @property
+    def claims(self) -> tuple[PersistentVolumeClaim, ...]:
+        return (*(binding.claim for binding in self.bindings), *self.provisions)
+
+
+class Promises:
+    def __init__(self) -> None:
+        self._claims: dict[str, str] = {}
+        """Volumes, by the UID of the claim that they are promised to."""
+
+        self._volumes: dict[str, str] = {}
+        """UIDs of claims, by the volume that each is promised."""
+
+        self._nodes: dict[str, str] = {}
+        """Nodes, by the UID of the claim that is to be provisioned there."""
+
+    @property
+    def volumes(self) -> set[str]:
+        """The names of all volumes that are promised to somebody."""
+        return set(self._volumes)
+
+    def volume_of(self, claim: PersistentVolumeClaim) -> str | None:
+        return self._claims.get(claim.metadata.uid)
+
+    def node_of(self, claim: PersistentVolumeClaim) -> str | None:
+        return self._nodes.get(claim.metadata.uid)
+
+    def make(self, plan: Plan, node: str) -> None:
+        for binding in plan.bindings:
+            self._claims[binding.claim.metadata.uid] = binding.volume.metadata.name
+            self._volumes[binding.volume.metadata.name] = binding.claim.metadata.uid
+        for claim in plan.provisions:
+            self._nodes[claim.metadata.uid] = node
+
+    def keep(self, plan: Plan) -> None:
+        """The pod has its node. Volumes stay promised until they are seen to be claimed."""
+        for claim in plan.provisions:
+            self._nodes.pop(claim.metadata.uid, None)
+
+    def take_back(self, plan: Plan) -> None:
+        for binding in plan.bindings:
+            self.kept(binding.volume.metadata.name)
+        self.keep(plan)
+
+    def kept(self, volume: str) -> None:
+        """The volume is seen to belong to its claim, or is gone: the API says it better from here on."""
+        claim = self._volumes.pop(volume, None)
+        if claim is not None:
+            self._claims.pop(claim, None)

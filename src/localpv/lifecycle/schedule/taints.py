@@ -1,0 +1,44 @@
+"""Taints of nodes and the tolerations of pods."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from localpv.api.kinds import Taint, Toleration
+
+NO_SCHEDULE = "NoSchedule"
+NO_EXECUTE = "NoExecute"
+PREFER_NO_SCHEDULE = "PreferNoSchedule"
+CORDONED = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)
+"""What `kubectl cordon` means: who tolerates this taint may go to a node that is marked unschedulable."""
+
+KEEP_AWAY = (NO_SCHEDULE, NO_EXECUTE)
+
+
+def tolerates(toleration: Toleration, taint: Taint) -> bool:
+    """An empty effect or key tolerates every one; `Exists` tolerates every value."""
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    match toleration.operator:
+        case "Exists":
+            return True
+        case "" | "Equal":
+            return bool(toleration.key) and toleration.value == taint.value
+        case _:
+            return False
+
+
+def is_tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
+    return any(tolerates(toleration, taint) for toleration in tolerations)
+
+
+def keeps_away(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) -> bool:
+    """Whether one of the taints forbids a pod with these tolerations to be placed."""
+    return any(taint.effect in KEEP_AWAY and not is_tolerated(taint, tolerations) for taint in taints)
+
+
+def unwelcoming(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) -> int:
+    """How many taints would rather not have such a pod."""
+    return sum(taint.effect == PREFER_NO_SCHEDULE and not is_tolerated(taint, tolerations) for taint in taints)
