@@ -94,6 +94,15 @@ class Place:
     def until_volume(self, name: str, phase: str) -> Object:
         return self._until(self.volume_path(name), phase)
 
+    def until_reference(self, name: str, uid: str | None) -> None:
+        """Wait until the volume names a claim with this UID; "" for a claim without one, None for no claim."""
+
+        def look() -> bool:
+            reference = self.get_volume(name)["spec"].get("claimRef")
+            return (None if reference is None else reference.get("uid", "")) == uid
+
+        wire.eventually(look, f"the claimRef of {name} has the uid {uid!r}")
+
     def available(self, **volume: Any) -> str:
         """A volume that is ready to be taken."""
         name = self.volume(**volume)
@@ -131,6 +140,10 @@ class Place:
         """The phase of a claim, after whoever binds had the time to look at everything."""
         Place(self.api, self.space)._marked()
         return str(self.get_claim(name)["status"]["phase"])
+
+    def settled_volume(self, name: str) -> str:
+        Place(self.api, self.space)._marked()
+        return str(self.get_volume(name)["status"]["phase"])
 
     def _marked(self) -> None:
         """Somebody has bound a claim that came after all others."""
