@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
-from tests.vm import node as nodes
+from tests.vm import hardware
 from tests.vm.disks import HERE
 from tests.vm.node import RULE, RULED, Node
 from tests.vm.qmp import SHARED, Emulator
@@ -50,7 +50,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
     rules = Path("/run/udev/rules.d/99-localpv-test.rules")
     rules.parent.mkdir(parents=True, exist_ok=True)
     rules.write_text(RULE)
-    nodes.run("udevadm", "control", "--reload")
+    hardware.run("udevadm", "control", "--reload")
     RULED.mkdir(parents=True, exist_ok=True)
     made = Node(tmp_path_factory.mktemp("node"))
     try:
@@ -73,8 +73,8 @@ def blank_disk() -> Callable[[str], Path]:
 
     def get(serial: str) -> Path:
         assert serial in {disk.serial for disk in HERE}
-        path = nodes.device(serial)
-        nodes.blank(path)
+        path = hardware.device(serial)
+        hardware.blank(path)
         return path
 
     return get

@@ -1,4 +1,4 @@
-"""The disks of the virtual machine, as the emulator is told about them: outside for the first ones, and inside, over QMP,
+"""The disks of the virtual machine, as the emulator is told about them: outside for the first ones, and inside, by QMP,
 for those that come later."""
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
-"""A node in the virtual machine: `localpv up` over classes that differ in how they clean, and real disks to offer.
-
-The engine's binder is not needed: the test plays its part and sets the phases that a claim would lead to.
-"""
+"""A node in the virtual machine: `localpv up` over classes that differ in how they clean, and real disks to offer."""
 
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -20,12 +16,10 @@ from tests.contract import wire
 T = TypeVar("T")
 
 VOLUMES = "/api/v1/persistentvolumes"
+CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
 DISKS = "/apis/localpv.dev/v1alpha1/localdisks"
 PATIENCE_SECONDS = 60.0
 """Emulated, all takes ten times as long."""
-
-SECRET = b"the old tenant's secret "
-CHUNK = 1024 * 1024
 
 RULED = Path("/dev/disk/localpv")
 """Where the rule of udev below puts links to disks that come later: the discovery directory of class `ruled`."""
@@ -70,7 +64,7 @@ class Node:
                     "kind": "StorageClass",
                     "metadata": {"name": name},
                     "provisioner": "kubernetes.io/no-provisioner",
-                    "volumeBindingMode": "WaitForFirstConsumer",
+                    "volumeBindingMode": "Immediate",
                 }
             )
         (self._config / "storageClassMap").write_text(json.dumps(settings))
@@ -126,8 +120,9 @@ class Node:
 
         def gone() -> bool:
             path = str(self.place(storage_class) / entry)
-            left = [f"{VOLUMES}/{volume['metadata']['name']}" for volume in self._volumes(path)]
-            if (disk := self._disk(storage_class, entry)) is not None:
+            names = [volume["metadata"]["name"] for volume in self._volumes(path)]
+            left = [f"{kind}/{name}" for name in names for kind in (CLAIMS, VOLUMES)]
+            if (disk := self.find(storage_class, entry)) is not None:
                 left.append(f"{DISKS}/{disk['metadata']['name']}")
             for each in left:
                 self.api.send("DELETE", each)
@@ -141,7 +136,8 @@ class Node:
     def _volumes(self, path: str) -> list[Any]:
         return [pv for pv in self.api.get(VOLUMES)["items"] if pv["spec"]["local"]["path"] == path]
 
-    def _disk(self, storage_class: str, entry: str) -> Any:
+    def find(self, storage_class: str, entry: str) -> Any:
+        """The LocalDisk of an entry, or None."""
         for disk in self.api.get(DISKS)["items"]:
             if (disk["spec"]["storageClassName"], disk["spec"]["entry"]) == (storage_class, entry):
                 return disk
@@ -152,7 +148,7 @@ class Node:
         seen: list[Any] = [None]
 
         def look() -> Any:
-            seen[0] = self._disk(storage_class, entry)
+            seen[0] = self.find(storage_class, entry)
             return seen[0] if seen[0] is not None and is_so(seen[0]) else None
 
         try:
@@ -193,7 +189,7 @@ class Node:
         try:
             return self.eventually(offered, f"{entry} is offered")
         except AssertionError as error:
-            raise AssertionError(f"{error}; its disk is {json.dumps(self._disk(storage_class, entry))}") from None
+            raise AssertionError(f"{error}; its disk is {json.dumps(self.find(storage_class, entry))}") from None
 
     def volume_is(self, volume: Any) -> Any:
         """The same volume as it is now, or None."""
@@ -203,15 +199,27 @@ class Node:
     # What the cluster does.
 
     def bind(self, volume: Any) -> None:
-        path = f"{VOLUMES}/{volume['metadata']['name']}"
-        claim = {"namespace": "default", "name": "data", "uid": "11111111-aaaa-bbbb-cccc-222222222222"}
-        self.api.merge(path, {"spec": {"claimRef": claim}})
-        self.api.merge(f"{path}/status", {"status": {"phase": "Bound"}})
+        """A claim takes the volume."""
+        name, spec = volume["metadata"]["name"], volume["spec"]
+        claim = {
+            "metadata": {"name": name},
+            "spec": {
+                "accessModes": spec["accessModes"],
+                "volumeMode": spec["volumeMode"],
+                "storageClassName": spec["storageClassName"],
+                "volumeName": name,
+                "resources": {"requests": {"storage": "1Mi"}},
+            },
+        }
+        self.api.post(CLAIMS, claim)
+        self.eventually(lambda: self.volume_is(volume)["status"]["phase"] == "Bound", f"{name} is bound")
 
     def release(self, volume: Any) -> None:
-        """The claim came and went."""
-        self.bind(volume)
-        self.api.merge(f"{VOLUMES}/{volume['metadata']['name']}/status", {"status": {"phase": "Released"}})
+        """The claim goes."""
+        path = f"{CLAIMS}/{volume['metadata']['name']}"
+        if self.api.gone(path):
+            self.bind(volume)
+        self.api.delete(path)
 
     def comes_back(self, storage_class: str, entry: str, before: Any) -> Any:
         """Another volume offers the entry."""
@@ -236,66 +244,3 @@ class Node:
 
 def _uid(thing: Any) -> str:
     return str(thing["metadata"]["uid"])
-
-
-def run(*words: str | Path) -> str:
-    """A tool of the system."""
-    done = subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
-    assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
-    return done.stdout
-
-
-def settle() -> None:
-    """Return when udev has nothing left to do."""
-    run("udevadm", "settle", "--timeout=60")
-
-
-def device(serial: str) -> Path:
-    """The node of the disk with a serial number, as the kernel calls it now."""
-    settle()
-    for folder in Path("/sys/block").iterdir():
-        if folder.name.startswith(("sd", "nvme", "vd")) and _serial(folder.name) == serial:
-            return Path("/dev") / folder.name
-    raise AssertionError(f"no disk has the serial number {serial}")
-
-
-def _serial(name: str) -> str:
-    told = run("udevadm", "info", "--query=property", f"/dev/{name}")
-    found = dict(line.partition("=")[::2] for line in told.splitlines())
-    short = found.get("SCSI_IDENT_SERIAL") or found.get("ID_SCSI_SERIAL") or found.get("ID_SERIAL_SHORT")
-    return short or found.get("ID_SERIAL", "").rpartition("_")[2] or found.get("ID_SERIAL", "")
-
-
-def fill(path: Path) -> None:
-    """The old tenant's data on every block of a device."""
-    chunk = (SECRET * (CHUNK // len(SECRET) + 1))[:CHUNK]
-    with path.open("r+b", buffering=0) as disk:
-        size = disk.seek(0, os.SEEK_END)
-        disk.seek(0)
-        for _ in range(size // CHUNK):
-            disk.write(chunk)
-        os.fsync(disk.fileno())
-
-
-def old_blocks(path: Path) -> int:
-    """How many MiB of a device still hold old data, past the kernel's cache."""
-    return sum(SECRET in chunk for chunk in _chunks(path))
-
-
-def is_zero(path: Path) -> bool:
-    """Whether every byte of a device is zero, past the kernel's cache."""
-    return all(chunk == bytes(len(chunk)) for chunk in _chunks(path))
-
-
-def _chunks(path: Path) -> Iterator[bytes]:
-    run("blockdev", "--flushbufs", path)
-    with path.open("rb", buffering=0) as disk:
-        while chunk := disk.read(CHUNK):
-            yield chunk
-
-
-def blank(path: Path) -> None:
-    """A disk as it comes from the factory."""
-    run("blkdiscard", "-z", "-f", path)
-    run("blockdev", "--rereadpt", path)
-    settle()

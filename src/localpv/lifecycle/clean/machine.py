@@ -35,8 +35,8 @@ from localpv.runtime.backoff import KeyedBackoff
 from localpv.runtime.clock import Clock
 from localpv.runtime.controller import Done, LookAgain, Outcome
 
-REFUSED_SECONDS = 60.0
-"""How soon a disk is looked at again that a person must put right; looking touches nothing."""
+REFUSED_SECONDS = 15.0
+"""How soon a disk is looked at again that a person must put right; looking touches nothing, and costs next to nothing."""
 
 log = logging.getLogger(__name__)
 

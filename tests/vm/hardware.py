@@ -1,0 +1,82 @@
+"""What tests do to the disks of the virtual machine directly."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+TOOL_SECONDS = 60.0
+SECRET = b"the old tenant's secret "
+CHUNK = 1024 * 1024
+
+
+def run(*words: str | Path) -> str:
+    """A tool of the system."""
+    done = subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=TOOL_SECONDS, check=False)
+    assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def settle() -> None:
+    """Return when udev has nothing left to do."""
+    run("udevadm", "settle", "--timeout=60")
+
+
+def device(serial: str) -> Path:
+    """The node of the disk with a serial number, as the kernel calls it now."""
+    found = find(serial)
+    assert found is not None, f"no disk has the serial number {serial}"
+    return found
+
+
+def find(serial: str) -> Path | None:
+    """The same, or None when there is no such disk."""
+    settle()
+    for folder in Path("/sys/block").iterdir():
+        if folder.name.startswith(("sd", "nvme", "vd")) and _serial(folder.name) == serial:
+            return Path("/dev") / folder.name
+    return None
+
+
+def _serial(name: str) -> str:
+    told = run("udevadm", "info", "--query=property", f"/dev/{name}")
+    found = dict(line.partition("=")[::2] for line in told.splitlines())
+    short = found.get("SCSI_IDENT_SERIAL") or found.get("ID_SCSI_SERIAL") or found.get("ID_SERIAL_SHORT")
+    return short or found.get("ID_SERIAL", "").rpartition("_")[2] or found.get("ID_SERIAL", "")
+
+
+def fill(path: Path) -> None:
+    """The old tenant's data on every block of a device."""
+    chunk = (SECRET * (CHUNK // len(SECRET) + 1))[:CHUNK]
+    with path.open("r+b", buffering=0) as disk:
+        size = disk.seek(0, os.SEEK_END)
+        disk.seek(0)
+        for _ in range(size // CHUNK):
+            disk.write(chunk)
+        os.fsync(disk.fileno())
+
+
+def old_mib(path: Path) -> int:
+    """How many MiB of a device still hold old data, past the kernel's cache."""
+    return sum(SECRET in chunk for chunk in _chunks(path))
+
+
+def is_zero(path: Path) -> bool:
+    """Whether every byte of a device is zero, past the kernel's cache."""
+    return all(chunk == bytes(len(chunk)) for chunk in _chunks(path))
+
+
+def _chunks(path: Path) -> Iterator[bytes]:
+    run("blockdev", "--flushbufs", path)
+    with path.open("rb", buffering=0) as disk:
+        while chunk := disk.read(CHUNK):
+            yield chunk
+
+
+def blank(path: Path) -> None:
+    """A disk as it comes from the factory."""
+    run("blkdiscard", "-z", "-f", path)
+    run("blockdev", "--rereadpt", path)
+    settle()
