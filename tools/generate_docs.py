@@ -113,6 +113,7 @@ SETTINGS = {
     ),
     "--yes": Setting("flag", "Off, because what is wiped is gone: the name of the disk has to be typed."),
     "--dry-run": Setting("flag", "Off; the command can be repeated and says what it did."),
+    "--release-finalizers": Setting("flag", "Off; what is let go before its disk is clean is not cleaned any more."),
     "--demo": Setting("flag", "Something to look at for people who try localpv; off, so that nobody gets it unasked."),
 }
 """By option, or by command and option where it means something else there. An option that is missing here stops the

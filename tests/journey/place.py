@@ -35,6 +35,7 @@ from localpv.lifecycle.records.api import ApiRecords
 GIB = 1 << 30
 HOST_DIR = "/mnt/disks"
 PATIENCE_SECONDS = 15.0
+PROTECTION = "kubernetes.io/pv-protection"
 LOOK_EVERY_SECONDS = 0.01
 
 
@@ -198,9 +199,16 @@ class Place:
         async with asyncio.timeout(PATIENCE_SECONDS):
             while (volume := await self.volumes.find(name)) is not None:
                 if volume.metadata.deleting:
-                    with contextlib.suppress(errors.NotFound):
-                        await self.volumes.patch(name, {"metadata": {"finalizers": None}})
+                    await self._unprotect(volume)
                 await asyncio.sleep(LOOK_EVERY_SECONDS)
+
+    async def _unprotect(self, volume: PersistentVolume) -> None:
+        meta = volume.metadata
+        left = [each for each in meta.finalizers if each != PROTECTION]
+        if len(left) != len(meta.finalizers):
+            patch = {"metadata": {"finalizers": left or None, "resourceVersion": meta.resource_version}}
+            with contextlib.suppress(errors.NotFound, errors.Conflict):
+                await self.volumes.patch(volume.key, patch)
 
     async def published(self, name: str) -> PersistentVolume:
         disk = await self.until_disk(name, lambda disk: disk.spec.volume is not None and disk.spec.volume.uid)
@@ -208,6 +216,12 @@ class Place:
         await self.phase(volume.key, "Available")
         await self.reports(name, phase=Phase.PUBLISHED)
         return volume
+
+    async def until_told(self, about: str, reason: str) -> None:
+        async def is_told() -> bool:
+            return reason in await self.told(about)
+
+        await self.until(is_told)
 
     async def told(self, about: str) -> set[str]:
         events = await self.client.objects(Event).list()

@@ -34,6 +34,7 @@ from localpv.client import config
 from localpv.client.client import Client
 from localpv.client.config import Connection
 from localpv.client.credentials import Fixed
+from localpv.lifecycle import volumes as offers
 from localpv.lifecycle.migrate import affinity
 from localpv.lifecycle.publish import naming
 from localpv.lifecycle.records.folder import FolderRecords
@@ -71,6 +72,7 @@ async def test_volume_of_the_classic_provisioner_is_taken_over_as_it_is(place: P
         (volume,) = await place.own_volumes()
         assert volume.metadata.labels == {naming.NODE_LABEL: place.node}
         assert volume.status.phase == "Bound"
+        assert offers.is_held(volume)
 
 
 async def test_name_that_another_disk_has_gets_a_longer_hash(place: Place) -> None:
@@ -129,12 +131,19 @@ async def test_drop_in_with_the_rights_of_the_classic_provisioner_serves_its_nod
         adopted, fresh = await offered()
         assert adopted is not None and fresh is not None
         assert adopted.uid == classic["metadata"]["uid"]
-        assert len(await place.own_volumes()) == 2
+        both = await place.own_volumes()
+        assert len(both) == 2
+        assert not any(offers.is_held(volume) for volume in both), "who cannot let go does not hold"
 
         async def is_told() -> bool:
             return "VolumePublished" in await place.told(fresh.name)
 
         await place.until(is_told)
+
+        async def is_warned() -> bool:
+            return "VolumesNotHeld" in await place.told(place.node)
+
+        await place.until(is_warned)
     records.close()
 
 
@@ -167,7 +176,8 @@ async def as_provisioner(place: Place, kubeconfig: Path) -> AsyncIterator[Client
     cluster_roles = place.client.untyped(resource_of("ClusterRole", roles.API_GROUP))
     bindings = place.client.untyped(resource_of("ClusterRoleBinding", roles.API_GROUP))
     await accounts.create({"metadata": {"name": name, "namespace": "default"}})
-    await cluster_roles.create(roles.role(name, *roles.provisioner()))
+    classic = [rule for rule in roles.provisioner() if rule != roles.holding()]
+    await cluster_roles.create(roles.role(name, *classic))
     subject = roles.service_account_subject("default", name)
     await bindings.create(roles.binding(name, name, subject))
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}

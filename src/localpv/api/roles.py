@@ -74,14 +74,22 @@ def manager_in_own_namespace() -> list[Object]:
 
 
 def provisioner(*, removes_taint: bool = False) -> list[Object]:
-    """What the classic provisioner has, and to watch its Node: any node can create and delete any volume."""
+    """What the classic provisioner has, to watch its Node, and to hold volumes: any node can create and delete any
+    volume."""
     return [
         rule((*READ, "create", "delete"), "", "persistentvolumes"),
+        holding(),
         rule(READ, _STORAGE, "storageclasses"),
         rule(("watch",), "", "events"),
         rule(("create", "patch", "update"), _EVENTS, "events"),
         rule((*READ, "patch", "update") if removes_taint else READ, "", "nodes"),
     ]
+
+
+def holding() -> Object:
+    """To put a finalizer on volumes and take it off. Without it a provisioner works as the classic one does: a volume
+    that is used and deleted by hand, while nobody looks, can be missed."""
+    return rule(("patch",), "", "persistentvolumes")
 
 
 def provisioner_in_own_namespace(config_map: str, *, jobs: bool = False) -> list[Object]:

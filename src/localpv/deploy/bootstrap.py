@@ -126,7 +126,7 @@ def rights(wish: Wish, made: Plan) -> list[Object]:
         for each in (
             access.service_account(namespace, account),
             roles.binding(f"{name}:volumes", PV_ROLE, subject),
-            roles.role(f"{name}:nodes", *nodes),
+            roles.role(f"{name}:nodes", *nodes, roles.holding()),
             roles.binding(f"{name}:nodes", f"{name}:nodes", subject),
             *access.granted_in(namespace, account, *roles.provisioner_in_own_namespace(wish.volume_config, jobs=jobs)),
         )

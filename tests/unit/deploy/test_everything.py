@@ -203,11 +203,11 @@ def test_folders_that_the_programs_expect_are_mounted() -> None:
 
 
 @pytest.mark.seed("CFG-3")
-def test_the_drop_in_is_one_daemon_set_with_the_classic_rights() -> None:
+def test_the_drop_in_is_one_daemon_set_with_the_classic_rights_and_that_to_hold_volumes() -> None:
     found = by_name(plan(drop_in=True))
     assert [name for kind, name in found if kind in ("DaemonSet", "Deployment")] == ["localpv-provisioner"]
     role = found["ClusterRole", "localpv-provisioner"]
-    assert verbs(role, "persistentvolumes") == {"get", "list", "watch", "create", "delete"}
+    assert verbs(role, "persistentvolumes") == {"get", "list", "watch", "create", "delete", "patch"}
     assert verbs(role, "nodes") == {"get", "list", "watch"}
     assert verbs(found["Role", "localpv-provisioner"], "configmaps") == {"get"}
     assert resources(role) == {"persistentvolumes", "storageclasses", "events", "nodes"}

@@ -1,1 +1,1 @@
-"""One-time changes of volumes that older versions made."""
+"""What an administrator does to all volumes once: bring those of older versions up to date, or let them go."""
