@@ -1,0 +1,83 @@
+"""Where on the disk of a node everything of its pods stands; the names are those that a kubelet uses.
+
+pods/POD-UID/volumes/kubernetes.io~local-volume/PV          a volume bound for one pod
+pods/POD-UID/volumes/kubernetes.io~empty-dir/NAME           and so on for the other sources
+pods/POD-UID/volumeDevices/kubernetes.io~local-volume/PV    link to the raw device for one pod
+pods/POD-UID/volume-subpaths/NAME/CONTAINER/INDEX           a part of a volume for one container
+plugins/kubernetes.io/local-volume/mounts/PV                a device with a file system, mounted once for all pods
+plugins/kubernetes.io/local-volume/volumeDevices/PV/POD-UID link to the raw device, one for each pod that has it
+plugins/kubernetes.io/local-volume/making/PV                a file system is being made: which, on what device
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+from localpv import errors
+
+LOCAL = "kubernetes.io/local-volume"
+EMPTY_DIR = "kubernetes.io/empty-dir"
+CONFIG_MAP = "kubernetes.io/configmap"
+SECRET = "kubernetes.io/secret"
+DOWNWARD = "kubernetes.io/downward-api"
+PROJECTED = "kubernetes.io/projected"
+
+VOLUMES, DEVICES, SUB_PATHS = "volumes", "volumeDevices", "volume-subpaths"
+
+
+class Layout:
+    """Paths below the folder of one node."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = Path(os.path.realpath(root))
+        """Without links, as mount tables have it."""
+
+        self.pods = self.root / "pods"
+        self._plugin = self.root / "plugins" / LOCAL
+        self.global_mounts = self._plugin / "mounts"
+        self.global_maps = self._plugin / DEVICES
+        self._making = self._plugin / "making"
+
+    def pod(self, uid: str) -> Path:
+        return self.pods / plain(uid)
+
+    def volumes(self, uid: str, plugin: str) -> Path:
+        return self.pod(uid) / VOLUMES / escaped(plugin)
+
+    def volume(self, uid: str, plugin: str, name: str) -> Path:
+        return self.volumes(uid, plugin) / plain(name)
+
+    def devices(self, uid: str) -> Path:
+        """The pod device map path."""
+        return self.pod(uid) / DEVICES / escaped(LOCAL)
+
+    def sub_path(self, uid: str, volume: str, container: str, index: int) -> Path:
+        return self.pod(uid) / SUB_PATHS / plain(volume) / plain(container) / str(index)
+
+    def global_mount(self, volume: str) -> Path:
+        return self.global_mounts / plain(volume)
+
+    def global_map(self, volume: str) -> Path:
+        """The global map path: a folder with a link for each pod."""
+        return self.global_maps / plain(volume)
+
+    def making(self, volume: str) -> Path:
+        return self._making / plain(volume)
+
+    def lock_name(self, volume: str) -> str:
+        """Under which the raw device of a volume is held: the same after every start, of no other node's folder."""
+        return f"localpv-{hashlib.sha256(os.fsencode(self.global_map(volume))).hexdigest()[:40]}"
+
+
+def escaped(plugin: str) -> str:
+    """A plugin's name as the name of one folder."""
+    return plugin.replace("/", "~")
+
+
+def plain(name: str) -> str:
+    """A name that is one folder; OutsideFolder for one that is not."""
+    if not name or "/" in name or "\0" in name or name in (".", ".."):
+        raise errors.OutsideFolder(f"{name!r} cannot be the name of a folder")
+    return name

@@ -1,0 +1,88 @@
+"""Raw block volumes: links that say which pod has which device, and a hold on the device itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from localpv.lifecycle.mount import recorded as records
+from localpv.lifecycle.mount.hands import Hands, Turns
+from localpv.lifecycle.mount.layout import Layout
+from localpv.lifecycle.mount.plugin import Spec
+from localpv.lifecycle.mount.waiting import FAILED_MAP, NotReady
+from localpv.model.devices import BlockDevice, DeviceNumber
+from localpv.model.entries import FileKind
+from localpv.model.identity import Identity
+
+
+class Mapper:
+    """Maps the devices of local volumes for pods."""
+
+    def __init__(self, *, layout: Layout, hands: Hands, turns: Turns) -> None:
+        self._layout, self._hands, self._turns = layout, hands, turns
+
+    async def map(self, spec: Spec, *, pod_uid: str, recorded: Identity | None) -> tuple[Path, DeviceNumber]:
+        """Give the pod its link to the device; returns it, and the numbers that are held for it."""
+        layout, folders = self._layout, self._hands.folders
+        link = layout.devices(pod_uid) / spec.name
+        async with self._turns.of(spec.name):
+            device = await self._device(spec, pod_uid, recorded)
+            # The global link comes first: it counts this pod as a user, so nobody lets go of the device meanwhile,
+            # and tearing down finds it should we die before the other one is there.
+            folders.make(layout.global_map(spec.name))
+            folders.link(layout.global_map(spec.name) / pod_uid, device.path)
+            await self._hands.holding.hold(device.path, device.number, name=layout.lock_name(spec.name))
+            folders.make(link.parent)
+            folders.link(link, device.path)
+            return link, device.number
+
+    async def unmap(self, volume: str, *, pod_uid: str) -> None:
+        """Take the links away; with the last one the device is let go."""
+        layout, folders = self._layout, self._hands.folders
+        links = layout.global_map(volume)
+        async with self._turns.of(volume):
+            folders.unlink(links / pod_uid)
+            if not folders.names(links):
+                await self._hands.holding.release(layout.lock_name(volume))
+                folders.remove(links)
+            # Last: as long as it is there, somebody comes back to finish this.
+            folders.unlink(layout.devices(pod_uid) / volume)
+
+    def mapped(self, pod_uid: str) -> frozenset[str]:
+        """Volumes of which a pod has a link, the one or the other."""
+        layout, folders = self._layout, self._hands.folders
+        global_links = (
+            volume
+            for volume in folders.names(layout.global_maps)
+            if pod_uid in folders.names(layout.global_map(volume))
+        )
+        return frozenset((*folders.names(layout.devices(pod_uid)), *global_links))
+
+    async def _device(self, spec: Spec, pod_uid: str, recorded: Identity | None) -> BlockDevice:
+        hands = self._hands
+        async with hands.mounting.opened(Path(spec.path)) as source:
+            if source.kind is not FileKind.BLOCK_DEVICE:
+                raise NotReady(
+                    "NotABlockDevice",
+                    f"{spec.path} of volume {spec.name} is no block device",
+                    hint="put the device there, or use volumeMode Filesystem",
+                    event=FAILED_MAP,
+                )
+            held = await hands.holding.held(self._layout.lock_name(spec.name))
+            # Once a pod has it, that pod may have claimed it, which is its right; the second pod is not refused.
+            device = await hands.devices.describe(source.real_path, exclusive=held is None)
+        if held is not None and held != device.number:
+            raise NotReady(
+                "DeviceChanged",
+                f"{spec.path} is device {device.number} now, but pods still use volume {spec.name} on {held}",
+                hint="put the disk back, or delete the pods that use it",
+                event=FAILED_MAP,
+            )
+        records.refuse_another_device(recorded, device.identity, spec)
+        if held is None and (reason := device.in_use_by):
+            raise NotReady(
+                "DeviceBusy",
+                f"{device.path} of volume {spec.name} cannot be given to a pod: {reason}",
+                hint="it is tried again by itself",
+                event=FAILED_MAP,
+            )
+        return device

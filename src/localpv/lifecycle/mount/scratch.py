@@ -1,0 +1,54 @@
+"""Volumes that belong to one pod and go with it: folders on the disk or in memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from localpv.api import kinds
+from localpv.api.quantity import Quantity
+from localpv.lifecycle.mount.hands import Hands
+from localpv.lifecycle.mount.layout import EMPTY_DIR, VOLUMES, Layout
+from localpv.lifecycle.mount.mounter import Group
+from localpv.lifecycle.mount.waiting import NotReady
+
+
+class Scratch:
+    """Folders that begin empty."""
+
+    def __init__(self, *, layout: Layout, hands: Hands) -> None:
+        self._layout, self._hands = layout, hands
+
+    async def empty_dir(
+        self, source: kinds.EmptyDirVolumeSource, name: str, *, pod: kinds.Pod, group: Group | None
+    ) -> Path:
+        """The emptyDir of a pod."""
+        if source.medium not in ("", "Memory"):
+            raise NotReady(
+                "NotSupported",
+                f"emptyDir {name} asks for the medium {source.medium}, which the embedded engine does not have",
+                hint="leave medium out, or use Memory",
+            )
+        limit = Quantity.parse(source.size_limit).value if source.size_limit else 0
+        return await self.folder(
+            pod.metadata.uid, EMPTY_DIR, name, memory=source.medium == "Memory", size_bytes=limit, group=group
+        )
+
+    async def folder(
+        self, pod_uid: str, plugin: str, name: str, *, memory: bool, size_bytes: int = 0, group: Group | None = None
+    ) -> Path:
+        """A folder of a pod that everybody in it may write, on the disk or in memory."""
+        hands, place = self._hands, self._layout.volume(pod_uid, plugin, name)
+        hands.folders.make(place)
+        hands.folders.open_to_all(place)
+        if memory and not (await hands.mounts.table()).is_mount_point(place):
+            await hands.mounting.mount_memory(place, size_bytes=size_bytes)
+        if group is not None:
+            await hands.ownership.give(place, group=group.id, unless_root_has_it=True)
+        return place
+
+    async def remove(self, pod_uid: str, plugin: str, name: str) -> None:
+        """Remove a folder with all that is in it; only when nothing is mounted there or below any more."""
+        hands, place = self._hands, self._layout.volume(pod_uid, plugin, name)
+        await hands.unmount_all(place)
+        await hands.trees.empty(place, inside=self._layout.pod(pod_uid) / VOLUMES)
+        hands.folders.remove(place)

@@ -1,0 +1,159 @@
+"""The volumes of the pods of one node: set up before their containers start, torn down after they have ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from localpv.api import kinds
+from localpv.lifecycle.mount import claims, host_paths
+from localpv.lifecycle.mount import recorded as records
+from localpv.lifecycle.mount.hands import Hands, Turns
+from localpv.lifecycle.mount.layout import DEVICES, LOCAL, SUB_PATHS, VOLUMES, Layout, escaped
+from localpv.lifecycle.mount.lookup import Lookup
+from localpv.lifecycle.mount.mapper import Mapper
+from localpv.lifecycle.mount.mounter import Group, Mounter
+from localpv.lifecycle.mount.plugin import BLOCK
+from localpv.lifecycle.mount.scratch import Scratch
+from localpv.lifecycle.mount.waiting import NotReady, Prepared, translated
+
+OnWarning = Callable[[kinds.Pod, str, str], None]
+"""Told a pod, a reason and a sentence that people should see, though the pod goes on."""
+
+
+class PodVolumes:
+    """All volumes of all pods of this node; one of these in each process that runs pods.
+
+    Everything that must outlive the process stands on the disk before it counts, in the names of folders and links
+    (`layout`). So each call can be repeated at any time, and tearing down needs nothing but a pod's uid.
+    """
+
+    def __init__(self, *, root: Path, hands: Hands, lookup: Lookup, on_warning: OnWarning | None = None) -> None:
+        self.layout = Layout(root)
+        self._hands, self._lookup = hands, lookup
+        self._on_warning = on_warning or (lambda pod, reason, message: None)
+        turns = Turns()
+        self._mounter = Mounter(layout=self.layout, hands=hands, turns=turns)
+        self._mapper = Mapper(layout=self.layout, hands=hands, turns=turns)
+        self._scratch = Scratch(layout=self.layout, hands=hands)
+        self._pods = Turns()
+
+    async def set_up(self, pod: kinds.Pod) -> Mapping[str, Prepared]:
+        """Every volume that a container of the pod uses, by its name; NotReady when one cannot be served now.
+
+        Those that could be served stay as they are and are found again by the next call.
+        """
+        use = claims.Use.of(pod)
+        async with self._pods.of(pod.metadata.uid):
+            return {
+                volume.name: await self._set_up_one(pod, volume, use)
+                for volume in pod.spec.volumes
+                if volume.name in use.mounted or volume.name in use.mapped
+            }
+
+    async def tear_down(self, pod_uid: str) -> None:
+        """Everything of a pod, from what is on the disk; nothing there is no error. HostError: try again later."""
+        layout, folders = self.layout, self._hands.folders
+        pod = layout.pod(pod_uid)
+        async with self._pods.of(pod_uid):
+            # Parts of volumes lie on top of the volumes, so they go first.
+            await self._hands.unmount_all(pod / SUB_PATHS)
+            self._remove_places(pod / SUB_PATHS)
+            for volume in folders.names(layout.volumes(pod_uid, LOCAL)):
+                await self._mounter.tear_down(volume, pod_uid=pod_uid)
+            for volume in self._mapper.mapped(pod_uid):
+                await self._mapper.unmap(volume, pod_uid=pod_uid)
+            for kind in folders.names(pod / VOLUMES):
+                for name in folders.names(pod / VOLUMES / kind) if kind != escaped(LOCAL) else ():
+                    await self._scratch.remove(pod_uid, kind, name)
+                folders.remove(pod / VOLUMES / kind)
+            folders.remove(pod / VOLUMES)
+            folders.remove(layout.devices(pod_uid))
+            folders.remove(pod / DEVICES)
+            if not folders.names(pod):
+                folders.remove(pod)
+
+    async def leftovers(self) -> frozenset[str]:
+        """Uids of pods of which any volume, or a trace of one, is on the disk."""
+        layout, folders = self.layout, self._hands.folders
+        own = {VOLUMES, DEVICES, SUB_PATHS}
+        pods = {uid for uid in folders.names(layout.pods) if own & set(folders.names(layout.pod(uid)))}
+        mapped = {
+            uid for volume in folders.names(layout.global_maps) for uid in folders.names(layout.global_map(volume))
+        }
+        return frozenset(pods | mapped)
+
+    async def sub_path(
+        self, pod_uid: str, container: str, index: int, prepared: Prepared, sub_path: str, *, read_only: bool
+    ) -> Path:
+        """A part of a volume for one container: its `index`-th volumeMount. What is missing of it is made."""
+        at = self.layout.sub_path(pod_uid, prepared.name or prepared.path.name, container, index)
+        with translated(f"subPath {sub_path} of volume {prepared.name}"):
+            await self._hands.sub_paths.bind(prepared.path, sub_path, at, read_only=read_only or prepared.read_only)
+        return at
+
+    async def _set_up_one(self, pod: kinds.Pod, volume: kinds.Volume, use: claims.Use) -> Prepared:
+        with translated(f"volume {volume.name}"):
+            if volume.persistent_volume_claim is not None or volume.ephemeral is not None:
+                return await self._claimed(pod, volume, use)
+            if volume.empty_dir is not None:
+                path = await self._scratch.empty_dir(volume.empty_dir, volume.name, pod=pod, group=_group(pod))
+                return Prepared(path=path, name=volume.name)
+            if volume.host_path is not None:
+                return Prepared(path=host_paths.find(volume.host_path), name=volume.name)
+        raise NotReady(
+            "NotSupported",
+            f"the source of volume {volume.name} is not supported on the embedded engine",
+            hint="use a claim, emptyDir, configMap, secret, downwardAPI, projected or hostPath",
+        )
+
+    async def _claimed(self, pod: kinds.Pod, volume: kinds.Volume, use: claims.Use) -> Prepared:
+        uid = pod.metadata.uid
+        has = self._mapper.mapped(uid) | set(self._hands.folders.names(self.layout.volumes(uid, LOCAL)))
+        bound = await claims.find(pod, volume, lookup=self._lookup, use=use, has=has)
+        spec, recorded = bound.spec, records.identity_of(bound.volume)
+        with translated(f"volume {volume.name}", event=spec.event):
+            try:
+                if spec.mode == BLOCK:
+                    link, number = await self._mapper.map(spec, pod_uid=uid, recorded=recorded)
+                    return Prepared(
+                        path=link,
+                        name=volume.name,
+                        device=True,
+                        read_only=spec.access == "r",
+                        access=spec.access,
+                        number=number,
+                    )
+                path = await self._mounter.set_up(
+                    spec,
+                    pod_uid=uid,
+                    recorded=recorded,
+                    group=_group(pod),
+                    warn=lambda reason, message: self._on_warning(pod, reason, message),
+                )
+                return Prepared(path=path, name=volume.name, read_only=spec.read_only)
+            except (FileNotFoundError, NotADirectoryError) as error:
+                raise NotReady(
+                    "PathMissing",
+                    f"{spec.path} of volume {spec.name} does not exist on this node",
+                    hint="put the directory or disk back; the pod goes on by itself",
+                    event=spec.event,
+                ) from error
+
+    def _remove_places(self, folder: Path) -> None:
+        """Remove the empty folders and files over which parts of volumes were bound: nothing is mounted there now."""
+        folders = self._hands.folders
+        for volume in folders.names(folder):
+            for container in folders.names(folder / volume):
+                for index in folders.names(folder / volume / container):
+                    folders.remove_place(folder / volume / container / index)
+                folders.remove(folder / volume / container)
+            folders.remove(folder / volume)
+        folders.remove(folder)
+
+
+def _group(pod: kinds.Pod) -> Group | None:
+    context = pod.spec.security_context
+    if context is None or context.fs_group is None:
+        return None
+    return Group(id=context.fs_group, unless_root_has_it=context.fs_group_change_policy == "OnRootMismatch")
