@@ -11,16 +11,39 @@
 
 {{- define "localpv.config" -}}{{ include "localpv.base" . }}-config{{- end }}
 
+{{/* A probe that is given in the values takes the place of ours. */}}
 {{- define "localpv.probes" -}}
 livenessProbe:
+  {{- with .Values.livenessProbe }}
+  {{- toYaml . | nindent 2 }}
+  {{- else }}
   httpGet: {path: /livez, port: metrics}
   timeoutSeconds: 5
   periodSeconds: 20
   failureThreshold: 6
+  {{- end }}
 readinessProbe:
+  {{- with .Values.readinessProbe }}
+  {{- toYaml . | nindent 2 }}
+  {{- else }}
   httpGet: {path: /readyz, port: metrics}
   timeoutSeconds: 5
   periodSeconds: 10
+  {{- end }}
+{{- with .Values.startupProbe }}
+startupProbe:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/* Where plain Prometheus finds the metrics; with a PodMonitor they would be read twice. The argument is the root and
+     the annotations that are given, which win. */}}
+{{- define "localpv.annotations" -}}
+{{- $scraped := dict "prometheus.io/scrape" "true" "prometheus.io/port" "8080" }}
+{{- with merge (dict) (default dict .given) (ternary dict $scraped .root.Values.serviceMonitor.enabled) }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end }}
 
 {{/* storageClassMap: what is about the StorageClass object stays out, and mountDir is hostDir unless it is given. */}}

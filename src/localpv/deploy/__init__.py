@@ -8,6 +8,7 @@ policy      the admission policy that keeps each agent to its own node
 storage     ConfigMap and StorageClasses
 pods        parts that the pods share
 workloads   the agents' DaemonSet, the manager's Deployment, the drop-in's DaemonSet
+monitoring  what tells the Prometheus operator where the metrics are
 bootstrap   what `localpv bootstrap` makes from a ConfigMap that names only host directories
 printing    objects as YAML for `kubectl apply -f -`
 """

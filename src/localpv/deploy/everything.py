@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from localpv.api import crds
 from localpv.api.objects import Object
-from localpv.deploy import access, policy, storage, workloads
+from localpv.deploy import access, monitoring, policy, storage, workloads
 from localpv.deploy.plan import Plan
 
 PRESENT_NAMESPACES = ("default", "kube-system")
@@ -22,9 +22,8 @@ def objects(plan: Plan) -> list[Object]:
         found += policy.objects(namespace=plan.namespace)
     found.append(storage.config_map(plan))
     found += [storage.storage_class(each) for each in plan.classes]
-    if plan.drop_in:
-        return [*found, workloads.provisioner(plan)]
-    return [*found, workloads.agent(plan), workloads.manager(plan)]
+    found += [workloads.provisioner(plan)] if plan.drop_in else [workloads.agent(plan), workloads.manager(plan)]
+    return [*found, monitoring.pod_monitor(plan)] if plan.pod_monitor else found
 
 
 def _namespace(name: str) -> Object:

@@ -80,3 +80,5 @@ class Plan:
     agent: Pods = field(default_factory=agent_pods)
     manager: Pods = field(default_factory=manager_pods)
     managers: int = MANAGERS
+    pod_monitor: bool = False
+    """Whether a PodMonitor tells the Prometheus operator of the pods; otherwise annotations tell plain Prometheus."""

@@ -12,6 +12,10 @@ from localpv.lifecycle.config.settings import ClassSettings
 PORT = 8080
 """Of metrics and probes, in the pod's network; nothing is opened on the node."""
 
+PORT_NAME = "metrics"
+SCRAPED = {"prometheus.io/scrape": "true", "prometheus.io/port": str(PORT)}
+"""By these the usual configuration of Prometheus finds pods that have metrics."""
+
 NAME_LABEL = "app.kubernetes.io/name"
 COMPONENT_LABEL = "app.kubernetes.io/component"
 MANAGED_LABEL = "app.kubernetes.io/managed-by"
@@ -33,8 +37,8 @@ def metadata(name: str, namespace: str, component: str) -> Object:
     return {"name": name, "namespace": namespace, "labels": labels(component)}
 
 
-def template(component: str, pods: Pods, spec: Object) -> Object:
-    """A pod template; what the plan says about pods is added to the spec."""
+def template(component: str, pods: Pods, spec: Object, *, annotated: bool = True) -> Object:
+    """A pod template; what the plan says about pods is added to the spec. Annotated, it says where its metrics are."""
     made = dict(spec)
     if pods.priority_class:
         made["priorityClassName"] = pods.priority_class
@@ -45,8 +49,8 @@ def template(component: str, pods: Pods, spec: Object) -> Object:
     if pods.affinity:
         made["affinity"] = pods.affinity
     meta: Object = {"labels": {**pods.labels, **labels(component)}}
-    if pods.annotations:
-        meta["annotations"] = dict(pods.annotations)
+    if annotations := {**(SCRAPED if annotated else {}), **pods.annotations}:
+        meta["annotations"] = annotations
     return {"metadata": meta, "spec": made}
 
 
@@ -66,7 +70,7 @@ def _from_field(name: str, path: str) -> Object:
 
 def probes() -> Object:
     def get(path: str, **more: int) -> Object:
-        return {"httpGet": {"path": path, "port": "metrics"}, "timeoutSeconds": 5, **more}
+        return {"httpGet": {"path": path, "port": PORT_NAME}, "timeoutSeconds": 5, **more}
 
     # A busy node may be slow to answer; one that never answers again is started anew after two minutes.
     return {
@@ -76,7 +80,7 @@ def probes() -> Object:
 
 
 def ports() -> list[Object]:
-    return [{"name": "metrics", "containerPort": PORT}]
+    return [{"name": PORT_NAME, "containerPort": PORT}]
 
 
 class Mounts:

@@ -21,7 +21,7 @@ from localpv.lifecycle.config.settings import Configuration, Reclaim
 from localpv.lifecycle.config.values import Notes, Problem, Value
 
 CLASSES = "storageClassMap"
-INSTALLATION_KEYS = ("image", "imagePullPolicy", "imagePullSecrets", "namespace", "agent", "manager")
+INSTALLATION_KEYS = ("image", "imagePullPolicy", "imagePullSecrets", "namespace", "agent", "manager", "podMonitor")
 POD_KEYS = ("nodeSelector", "tolerations", "affinity", "resources", "priorityClassName", "podLabels", "podAnnotations")
 CLASS_OBJECT = "storageClass"
 """Key in an entry of storageClassMap that is ours and does not go into the ConfigMap."""
@@ -87,6 +87,7 @@ def _plan(found: Mapping[str, Value], notes: Notes, *, drop_in: bool) -> Plan:
         agent=agents,
         manager=_pods(manager or {}, manager_pods()),
         pull_secrets=_names(found["imagePullSecrets"]) if "imagePullSecrets" in found else (),
+        pod_monitor=bool("podMonitor" in found and found["podMonitor"].boolean()),
     )
     if "image" in found:
         plan = replace(plan, image=_checked_image(found["image"]))

@@ -56,7 +56,7 @@ def daemon_set(plan: Plan, *, program: str, name: str, account: str, config_map:
             "selector": {"matchLabels": pods.labels(program)},
             # Nodes do not depend on each other, and a cleaning survives the restart of its agent.
             "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "10%"}},
-            "template": pods.template(program, plan.agent, spec),
+            "template": pods.template(program, plan.agent, spec, annotated=not plan.pod_monitor),
         },
     }
 
@@ -99,7 +99,7 @@ def manager(plan: Plan) -> Object:
         "spec": {
             "replicas": plan.managers,
             "selector": {"matchLabels": pods.labels("manager")},
-            "template": pods.template("manager", plan.manager, spec),
+            "template": pods.template("manager", plan.manager, spec, annotated=not plan.pod_monitor),
         },
     }
 
