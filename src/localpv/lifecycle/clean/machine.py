@@ -36,7 +36,7 @@ from localpv.runtime.clock import Clock
 from localpv.runtime.controller import Done, LookAgain, Outcome
 
 REFUSED_SECONDS = 15.0
-"""How soon a disk is looked at again that a person must put right; looking touches nothing, and costs next to nothing."""
+"""How soon a disk is looked at again that a person must put right; looking touches nothing and costs little."""
 
 log = logging.getLogger(__name__)
 

@@ -67,8 +67,6 @@ class HostHands:
             case plans.Run(argv):
                 on_progress(Progress(done=0, step="running a command"))
                 await self._trees.empty_with(argv, place.path, inside=place.folder)
-            case plans.Remake():
-                raise errors.NotSupported("a file system cannot be made anew in its place yet", hint="use fs-clean")
 
     async def _look_at_device(self, place: Place, recorded: Identity) -> Target:
         located = await self._workers.call(

@@ -25,24 +25,19 @@ class Empty:
 
 
 @dataclass(frozen=True, slots=True)
-class Remake:
-    """Make the file system anew on the device that is mounted there and nowhere else."""
-
-
-@dataclass(frozen=True, slots=True)
 class Run:
     """Run an administrator's command that empties the directory in LOCAL_PV_FILESYSTEM."""
 
     argv: tuple[str, ...]
 
 
-Plan = Wipe | Empty | Remake | Run
+Plan = Wipe | Empty | Run
 
 _DEVICE_METHODS = {"dd-zero": "zero", "blkdiscard": "discard", "hdparm": "ata-erase"}
 """Where configuration and model have different words for the same thing."""
 
-_ONLY = {"hdparm": "normal", "nvme-format": "user-data"}
-"""Arguments that the model has no choice for; others are refused, never replaced."""
+_WITHOUT_CHOICE = ("hdparm", "nvme-format")
+"""Methods that have one argument in the configuration, with one value."""
 
 
 def read(words: Sequence[str], *, kind: DiskKind) -> Plan:
@@ -55,10 +50,8 @@ def read(words: Sequence[str], *, kind: DiskKind) -> Plan:
         if name not in cleaners.METHODS:
             return Wipe(methods.Command((name, *arguments))) if for_devices else Run((name, *arguments))
         if not for_devices:
-            return Empty() if name == "fs-clean" else Remake()
-        if name in _ONLY:
-            if arguments != [_ONLY[name]]:
-                raise errors.NotSupported(f"{name} cannot do {' '.join(arguments)} yet", hint=f"use {_ONLY[name]}")
+            return Empty()
+        if name in _WITHOUT_CHOICE:
             arguments = []
         return Wipe(methods.parse([_DEVICE_METHODS.get(name, name), *arguments]))
     except ValueError as error:
@@ -81,11 +74,6 @@ def plan(order: CleanOrder, settings: ClassSettings, *, kind: DiskKind) -> Plan:
     allowed to run anything as root on every node.
     """
     found = read(words(order, settings, kind=kind), kind=kind)
-    if isinstance(found, Remake):
-        # It would have to unmount, format and mount again, where a crash in between leaves nobody who mounts it.
-        raise errors.NotSupported(
-            "a file system cannot be made anew in its place yet", hint="use fs-clean, or offer the device itself"
-        )
     own = _of_class(settings, kind)
     if is_command(found) and order.method and order.method not in (own.method, own.given):
         raise errors.NotSupported(

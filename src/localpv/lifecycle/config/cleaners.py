@@ -7,8 +7,10 @@ same, so a ConfigMap that names them works where there are no such scripts.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+_NOT_ZEROES = "leaves bytes that cannot be told from old data when they are read back"
 
 MOST_PASSES = 100
 """More passes over a disk are a slip of the keyboard: they would take months."""
@@ -29,6 +31,8 @@ class Method:
 
     default: str = ""
     choices: tuple[str, ...] = ()
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """Arguments that the tool behind it knows and we do not offer, each with the reason."""
 
 
 METHODS = {
@@ -38,14 +42,21 @@ METHODS = {
         Method("blkdiscard", for_devices=True),
         Method("fs-reset", for_devices=True),
         Method("shred", for_devices=True, argument="passes", default="3"),
-        Method("hdparm", for_devices=True, argument="erase", default="normal", choices=("normal", "enhanced")),
-        Method("nvme-format", for_devices=True, argument="secure erase", default="user-data",
-               choices=("none", "user-data", "cryptographic")),
+        Method("hdparm", for_devices=True, argument="erase", default="normal", choices=("normal",),
+               refused={"enhanced": _NOT_ZEROES}),
+        Method("nvme-format", for_devices=True, argument="secure erase", default="user-data", choices=("user-data",),
+               refused={"none": "promises nothing about the old data", "cryptographic": _NOT_ZEROES}),
         Method("fs-clean", for_devices=False),
-        Method("fs-remake", for_devices=False),
     )
 }  # fmt: skip
-"""Methods for devices, and those for file systems: remove all contents, or make the file system anew."""
+"""Methods for devices, and the one for file systems."""
+
+REFUSED = {
+    # Between the unmounting and the mounting again a crash would leave nobody who mounts it.
+    "fs-remake": "would unmount the file system to make it anew, and nothing could be trusted to mount it again;"
+    " use fs-clean, or offer the device itself with fsType",
+}
+"""Methods that people may look for here, each with the reason why there is none and what to use."""
 
 SCRIPTS = {
     "/scripts/quick_reset.sh": "fs-reset",
@@ -82,6 +93,8 @@ def read(command: Sequence[str], *, for_devices: bool) -> Cleaner:
         raise WrongCleaner("is empty; leave the key out for the default")
     first, *arguments = command
     name = SCRIPTS.get(first, first)
+    if name in REFUSED:
+        raise WrongCleaner(f"{name} {REFUSED[name]}")
     method = METHODS.get(name)
     if method is None:
         if not first.startswith("/"):
@@ -101,6 +114,9 @@ def _argument(method: Method, arguments: Sequence[str]) -> tuple[str, ...]:
     if len(arguments) > 1:
         raise WrongCleaner(f"{method.name} takes one argument ({method.argument}), but got {' '.join(arguments)}")
     value = arguments[0] if arguments else method.default
+    if value in method.refused:
+        use = " or ".join(method.choices)
+        raise WrongCleaner(f"{method.name} {value} {method.refused[value]}; use {use}")
     if method.choices:
         if value not in method.choices:
             raise WrongCleaner(f"{method.name} knows {', '.join(method.choices)}, but not {value}")

@@ -51,7 +51,6 @@ def test_words_for_devices(words: tuple[str, ...], plan: plans.Plan) -> None:
     [
         (("fs-clean",), plans.Empty()),
         (("/scripts/fsclean.sh",), plans.Empty()),
-        (("fs-remake",), plans.Remake()),
         (("/opt/clean",), plans.Run(("/opt/clean",))),
     ],
 )
@@ -60,7 +59,10 @@ def test_words_for_directories(words: tuple[str, ...], plan: plans.Plan) -> None
     assert plans.read(words, kind=DiskKind.MOUNT_POINT) == plan
 
 
-@pytest.mark.parametrize("words", [("fs-clean",), ("dd-zero", "0"), ("rm",), ("",), ("hdparm", "enhanced")])
+@pytest.mark.parametrize(
+    "words",
+    [("fs-clean",), ("dd-zero", "0"), ("rm",), ("",), ("hdparm", "enhanced"), ("nvme-format", "none")],
+)
 def test_words_that_make_no_sense_for_devices_are_refused(words: tuple[str, ...]) -> None:
     with pytest.raises(errors.NotSupported):
         plans.read(words, kind=BLOCK)
