@@ -14,6 +14,7 @@ import pytest
 from tests import engine_process
 from tests.contract import wire
 from tests.contract.spaces import Space
+from tests.placing.cluster import Cluster
 from tests.placing.places import Place
 
 
@@ -32,3 +33,9 @@ def target(pytestconfig: pytest.Config) -> Iterator[wire.Target]:
 def place(api: wire.Api, space: Space) -> Place:
     """A namespace and a storage class that no other test uses: nobody else takes its volumes."""
     return Place(api=api, space=space)
+
+
+@pytest.fixture
+def cluster(place: Place) -> Cluster:
+    """Nodes that only the pods of one test go to."""
+    return Cluster(place)
