@@ -12,7 +12,7 @@ from localpv.client.config import Connection
 from localpv.client.lease import Election, Ended
 from localpv.lifecycle.manager import Manager
 from localpv.lifecycle.records.api import ApiRecords
-from localpv.programs import configuring, stopping
+from localpv.programs import binding, configuring, stopping
 from localpv.programs.configuring import Configured
 from localpv.programs.observing import Observed
 from localpv.runtime.clock import SystemClock
@@ -71,8 +71,11 @@ async def run(settings: Settings) -> None:
             )
             configured.on_change(manager.configure)
             log.info("leading identity=%s", settings.identity)
+            parts = Group(clock=clock)
+            parts.add("manager", manager.run, ready=manager.ready)
+            binding.add_placer(parts, client=client, clock=clock)
             try:
-                await manager.run()
+                await parts.run()
             finally:
                 leading = None  # what it has seen is not ours to tell any more
 

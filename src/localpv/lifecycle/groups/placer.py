@@ -1,0 +1,231 @@
+"""The component that places claims which want to be together or apart.
+
+One worker, so that two parties never choose against each other; what it has written it knows at once. Only one placer
+may run in a cluster: on Kubernetes the manager has a lease for that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+
+from localpv import errors
+from localpv.api.kinds import Node, PersistentVolume, PersistentVolumeClaim
+from localpv.client.cache import Cache
+from localpv.client.client import Client
+from localpv.lifecycle.events import ApiEvents
+from localpv.lifecycle.groups import choosing, parties
+from localpv.lifecycle.groups.choosing import Choice
+from localpv.lifecycle.groups.holding import Holding
+from localpv.lifecycle.groups.parties import Party
+from localpv.lifecycle.matching import fitting, wishes
+from localpv.lifecycle.matching.offers import Offers
+from localpv.lifecycle.matching.wishes import Spread
+from localpv.lifecycle.newest import Newest
+from localpv.runtime.clock import Clock
+from localpv.runtime.controller import Controller, Done, Outcome
+from localpv.runtime.group import Group
+from localpv.runtime.queue import WorkQueue
+
+COMPONENT = "localpv-placer"
+BY_PARTY = "party"
+BY_SPREAD = "spread"
+
+WAITS = "WaitForGroup"
+FAILED = "FailedBinding"
+
+
+class Placer:
+    """Runs until cancelled."""
+
+    def __init__(self, client: Client, *, clock: Clock) -> None:
+        self._clock = clock
+        self._claim_objects = client.objects(PersistentVolumeClaim)
+        indexes = {BY_PARTY: _party_of, BY_SPREAD: _spread_of}
+        self._claims = Cache(self._claim_objects, clock=clock, indexes=indexes)
+        self._volumes = Newest(Cache(client.objects(PersistentVolume), clock=clock))
+        self._nodes = Cache(client.objects(Node), clock=clock)
+        self._events = ApiEvents(client, component=COMPONENT, clock=clock)
+        self._holding = Holding(client, volumes=self._volumes)
+        self._offers = Offers()
+        self._queue: WorkQueue[str] = WorkQueue(clock=clock)
+        self._unplaced: set[str] = set()
+        """Parties that a free volume, a node or a claim that goes may help."""
+
+        self._told: dict[str, tuple[str, str]] = {}
+        self._ready = asyncio.Event()
+
+    async def ready(self) -> None:
+        """Wait until everything that exists has been seen."""
+        await self._ready.wait()
+
+    async def run(self) -> None:
+        """Serve until cancelled."""
+        self._volumes.on_change(self._offers.changed)
+        self._volumes.on_change(self._volume_changed)
+        self._claims.on_change(self._claim_changed)
+        self._nodes.on_change(self._node_changed)
+        group = Group(clock=self._clock)
+        group.add("events", self._events.run)
+        group.add("nodes", self._nodes.run, ready=self._nodes.wait_synced)
+        group.add("volumes", self._volumes.cache.run, ready=self._volumes.cache.wait_synced)
+        group.add("claims", self._claims.run, ready=self._claims.wait_synced)
+        group.add("placer", Controller("placer", self._look, queue=self._queue, clock=self._clock).run)
+        await group.run(on_ready=self._ready.set)
+
+    async def _look(self, key: str) -> Outcome:
+        claims = self._claims.find(BY_PARTY, key)
+        held = parties.held(key, self._offers)
+        self._unplaced.discard(key)
+        try:
+            party = parties.gather(claims)
+        except errors.ConfigurationError as error:
+            for claim in claims:
+                self._tell(claim, FAILED, f"{error.message}; {error.hint}", warning=True)
+            party = None
+        if party is None or not party.complete:
+            if party is not None:
+                self._tell_incomplete(party)
+            await self._let_go(held)
+            return Done()
+        for claim in party.surplus:
+            self._tell(claim, WAITS, f'group "{party.name}" has its {party.count} claims already; this is one more')
+        waiting = parties.unplaced(party, self._offers)
+        if not waiting:
+            await self._let_go(held)
+            return Done()
+        self._unplaced.add(key)
+        choice = choosing.choose(
+            waiting,
+            nodes=self._nodes.list(),
+            offers=self._offers,
+            held=held,
+            allowed=lambda node: self._allows(node, party),
+        )
+        if choice is None:
+            await self._let_go(held)
+            for claim in waiting:
+                self._tell(claim, FAILED, self._why_not(party, len(waiting)), warning=True)
+            return Done()
+        if not await self._are_there(waiting):
+            return Done()  # the change is seen in a moment, and looked at
+        await self._place(key, waiting, choice, held)
+        return Done()
+
+    async def _are_there(self, claims: Sequence[PersistentVolumeClaim]) -> bool:
+        """Whether the claims still want volumes: one given to a claim that is gone comes back only as Released."""
+        for claim in claims:
+            fresh = await self._claim_objects.find(claim.metadata.name, claim.metadata.namespace)
+            if fresh is None or fresh.metadata.uid != claim.metadata.uid:
+                return False
+            if fresh.metadata.deleting or fresh.spec.volume_name:
+                return False
+        return True
+
+    async def _place(
+        self, key: str, claims: Sequence[PersistentVolumeClaim], choice: Choice, held: Sequence[PersistentVolume]
+    ) -> None:
+        chosen = {volume.key for volume in choice.volumes.values()}
+        await self._let_go([volume for volume in held if volume.key not in chosen])
+        ours = {volume.key: volume for volume in held}
+        if len(claims) > 1:
+            for volume in choice.volumes.values():
+                if volume.key not in ours:
+                    ours[volume.key] = await self._holding.hold(volume, key)
+        for claim in claims:
+            volume = choice.volumes[claim.key]
+            await self._holding.give(ours.get(volume.key, volume), claim)
+            self._told.pop(claim.metadata.uid, None)
+
+    async def _let_go(self, held: Iterable[PersistentVolume]) -> None:
+        for volume in held:
+            await self._holding.free(volume)
+
+    def _allows(self, node: Node, party: Party) -> bool:
+        """Whether the party's volumes can be on a node: where those are that it has, and away from those of others."""
+        for claim in party.members:
+            placed = parties.place_of(claim, self._offers)
+            if placed is not None and not fitting.fits_node(placed, node):
+                return False
+        for spread in party.spreads():
+            domain = node.metadata.labels.get(spread.key)
+            if domain is None or domain in self._taken(spread, party):
+                return False
+        return True
+
+    def _taken(self, spread: Spread, party: Party) -> set[str]:
+        """The domains in which other claims of a spread have their volumes."""
+        own = {claim.key for claim in party.members}
+        found: set[str] = set()
+        for claim in self._claims.find(BY_SPREAD, f"{party.members[0].metadata.namespace}/{spread.name}"):
+            placed = parties.place_of(claim, self._offers) if claim.key not in own else None
+            if placed is not None:
+                found |= choosing.domains(placed, spread.key, self._nodes.list())
+        return found
+
+    def _why_not(self, party: Party, waiting: int) -> str:
+        apart = "".join(
+            f", in another {spread.key} than {', '.join(sorted(self._taken(spread, party))) or 'none yet'}"
+            for spread in sorted(party.spreads(), key=lambda spread: spread.name)
+        )
+        if party.count == 1:
+            return f"no node has a free volume that suits this claim{apart}"
+        missing = "" if waiting == party.count else f" ({party.count - waiting} of them have theirs)"
+        return f'no node has free volumes for all {party.count} claims of group "{party.name}"{missing}{apart}'
+
+    def _tell_incomplete(self, party: Party) -> None:
+        message = f'{len(party.members)} of {party.count} claims of group "{party.name}" are there'
+        for claim in party.members:
+            if not claim.spec.volume_name:
+                self._tell(claim, WAITS, message)
+
+    def _tell(self, claim: PersistentVolumeClaim, reason: str, message: str, *, warning: bool = False) -> None:
+        uid = claim.metadata.uid
+        if self._told.get(uid) != (reason, message):
+            self._told[uid] = (reason, message)
+            self._events.tell(claim, reason, message, warning=warning)
+
+    # What wakes whom.
+
+    def _claim_changed(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
+        for claim in (old, new):
+            if claim is not None and (key := parties.key_of(claim)):
+                self._queue.add(key)
+        if new is None and old is not None:
+            self._told.pop(old.metadata.uid, None)
+            if wishes.has_wish(old):
+                self._wake_all()  # its domain is free for another
+
+    def _volume_changed(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
+        volume = new or old
+        assert volume is not None
+        reference = volume.spec.claim_ref
+        if reference is not None and parties.is_group(key := f"{reference.namespace}/{reference.name}"):
+            self._queue.add(key)
+        elif new is None or fitting.is_free(new):
+            self._wake_all()
+
+    def _node_changed(self, old: Node | None, new: Node | None) -> None:
+        if old is None or new is None or _matters(old) != _matters(new):
+            self._wake_all()
+
+    def _wake_all(self) -> None:
+        for key in self._unplaced:
+            self._queue.add(key)
+
+
+def _matters(node: Node) -> tuple[object, ...]:
+    return node.metadata.labels, node.spec.unschedulable, node.metadata.deleting
+
+
+def _party_of(claim: PersistentVolumeClaim) -> Iterable[str]:
+    key = parties.key_of(claim)
+    return (key,) if key else ()
+
+
+def _spread_of(claim: PersistentVolumeClaim) -> Iterable[str]:
+    try:
+        spread = wishes.spread_of(claim)
+    except errors.ConfigurationError:
+        return ()
+    return () if spread is None else (f"{claim.metadata.namespace}/{spread.name}",)

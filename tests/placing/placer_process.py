@@ -1,0 +1,68 @@
+"""Beside Kubernetes: the manager as its own process, of which the placer is a part."""
+
+from __future__ import annotations
+
+import contextlib
+import selectors
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.contract import wire
+
+from localpv.api import crds
+
+READY_SECONDS = 20.0
+STOP_SECONDS = 15.0
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+NO_DISKS = "placing-none:\n  hostDir: /nowhere\n  mountDir: /nowhere\n"
+
+
+@contextlib.contextmanager
+def beside(target: wire.Target) -> Iterator[None]:
+    """The manager as long as the with-block lasts; nothing where `localpv up` is tested, which has the placer in it."""
+    if target.log is not None:
+        yield
+        return
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="localpv-placer-")))
+        api = wire.Api(target, target.token)
+        stack.callback(api.close)
+        stack.callback(api.clean_up)
+        if api.send("POST", DEFINITIONS, crds.load("localdisks")).code == 201:
+            path = "/apis/localpv.dev/v1alpha1/localdisks"
+            wire.eventually(lambda: api.send("GET", path).code == 200, "LocalDisks are served")
+        config = folder / "config"
+        config.mkdir()
+        (config / "storageClassMap").write_text(NO_DISKS)
+        stack.enter_context(_manager(target, config, folder / "manager.log"))
+        yield
+
+
+@contextlib.contextmanager
+def _manager(target: wire.Target, config: Path, log: Path) -> Iterator[None]:
+    options = ("--kubeconfig", str(target.kubeconfig), "--config", str(config), "--namespace", "default")
+    with log.open("w") as stderr:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "localpv", "manager", *options], stdout=subprocess.PIPE, stderr=stderr
+        )
+    assert process.stdout is not None
+    try:
+        with selectors.DefaultSelector() as selector:
+            selector.register(process.stdout, selectors.EVENT_READ)
+            end = time.monotonic() + READY_SECONDS
+            while not (ready := bool(selector.select(1.0))) and time.monotonic() < end and process.poll() is None:
+                pass
+        assert ready and process.poll() is None, log.read_text()
+        yield
+    finally:
+        process.terminate()
+        try:
+            process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        process.stdout.close()
