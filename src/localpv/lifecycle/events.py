@@ -57,8 +57,9 @@ class ApiEvents:
 
         self._something = asyncio.Event()
 
-    def tell(self, about: Kind, reason: str, message: str, *, warning: bool = False) -> None:
-        reference = _reference(about)
+    def tell(self, about: Kind, reason: str, message: str, *, warning: bool = False, part: str = "") -> None:
+        """`part` is the path of the field that it is about, such as one container of a pod; each counts by itself."""
+        reference = _reference(about, part)
         name = _name(reference, reason)
         told = self._waiting.pop(name, None)
         times = told.times + 1 if told else 1
@@ -127,7 +128,7 @@ class ApiEvents:
         )
 
 
-def _reference(about: Kind) -> ObjectReference:
+def _reference(about: Kind, part: str) -> ObjectReference:
     meta = about.metadata
     return ObjectReference(
         kind=about.resource.kind,
@@ -136,9 +137,11 @@ def _reference(about: Kind) -> ObjectReference:
         name=meta.name,
         uid=meta.uid,
         resource_version=meta.resource_version,
+        field_path=part,
     )
 
 
 def _name(about: ObjectReference, reason: str) -> str:
-    digest = hashlib.sha256(f"{about.kind}\0{about.uid}\0{reason}".encode()).hexdigest()[:16]
+    words = (about.kind, about.uid, reason, *filter(None, (about.field_path,)))
+    digest = hashlib.sha256("\0".join(words).encode()).hexdigest()[:16]
     return f"{about.name[:230].rstrip('-.')}.{digest}"
