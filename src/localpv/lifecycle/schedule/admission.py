@@ -1,8 +1,9 @@
 """What a node itself asks about a pod that is already bound to it, as a kubelet does before it runs the pod.
 
 Who writes `spec.nodeName` into a pod goes past the scheduler. The node then refuses what it has no room for or what was
-not meant for it: the pod is Failed, with the reason of the first `Refusal`. A volume whose node affinity leads elsewhere
-is no ground to refuse the pod: it stays Pending, since the volume is never mounted (an event FailedMount says why).
+not meant for it: the pod is Failed, with the reason of the first `Refusal`. A volume whose node affinity leads to
+another node is no ground to refuse the pod: it stays Pending, since the volume is never mounted, and an event
+FailedMount says why.
 """
 
 from __future__ import annotations
