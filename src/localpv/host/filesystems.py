@@ -34,6 +34,8 @@ TOOL_SECONDS = 3600.0
 END = 1024 * 1024
 """Bytes at both ends of a device that must be zero."""
 
+UNKNOWN = "data of an unknown kind"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
@@ -132,13 +134,10 @@ def refuse_unless_blank(content: Content, device: BlockDevice, *, uuid: str, unf
         return
     # Bytes without a name are what an interrupted making leaves before it comes to the signature; any signature that
     # is not ours says that somebody else was here.
-    if unfinished and (content.uuid == uuid if content.fs_type else content.other == _UNKNOWN):
+    if unfinished and (content.uuid == uuid if content.fs_type else content.other == UNKNOWN):
         return
     holds = f"a file system of type {content.fs_type}" if content.fs_type else content.other
     raise errors.NotClean(f"no file system is made on {device.path}: it holds {holds}")
-
-
-_UNKNOWN = "data of an unknown kind"
 
 
 def content_of(fd: int, device: BlockDevice) -> Content:
@@ -151,7 +150,7 @@ def content_of(fd: int, device: BlockDevice) -> Content:
     if found:
         return Content(other=" and ".join(f"{one.type} ({one.usage})" for one in found))
     if device.size_bytes < END or _has_data(fd, 0, END) or _has_data(fd, device.size_bytes - END, END):
-        return Content(other=_UNKNOWN)
+        return Content(other=UNKNOWN)
     return Content()
 
 

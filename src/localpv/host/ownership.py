@@ -38,20 +38,29 @@ class KernelOwnership:
 
     async def give(self, path: Path, *, group: int, read_only: bool = False, unless_root_has_it: bool = False) -> bool:
         def act(control: Control) -> bool:
-            root = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-            try:
-                mask = _READ if read_only else _READ_WRITE
-                if unless_root_has_it and _has(os.fstat(root), group, mask | _ENTER | _INHERIT):
-                    return False
-                _Walk(root, group, mask, control).run()
-                return True
-            finally:
-                os.close(root)
+            return give_now(
+                path, group=group, read_only=read_only, unless_root_has_it=unless_root_has_it, control=control
+            )
 
         try:
             return await self._workers.long(act, key=str(path))
         except OSError as error:
             raise errors.HostError(f"{path} cannot be given to group {group}: {error.strerror}") from error
+
+
+def give_now(
+    path: Path, *, group: int, control: Control, read_only: bool = False, unless_root_has_it: bool = False
+) -> bool:
+    """As `give`, for callers that run in a worker thread."""
+    root = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        mask = _READ if read_only else _READ_WRITE
+        if unless_root_has_it and _has(os.fstat(root), group, mask | _ENTER | _INHERIT):
+            return False
+        _Walk(root, group, mask, control).run()
+        return True
+    finally:
+        os.close(root)
 
 
 def _has(status: os.stat_result, group: int, bits: int) -> bool:

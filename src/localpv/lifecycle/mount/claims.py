@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from localpv.api import kinds
 from localpv.lifecycle.matching import fitting
-from localpv.lifecycle.mount import plugin
+from localpv.lifecycle.mount import specs
 from localpv.lifecycle.mount.lookup import Lookup
 from localpv.lifecycle.mount.waiting import NotReady
 
@@ -16,7 +16,7 @@ class Bound:
     """A claim's volume."""
 
     volume: kinds.PersistentVolume
-    spec: plugin.Spec
+    spec: specs.Spec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +68,7 @@ async def find(
         raise NotReady(
             "VolumeOfAnother", f"volume {found.metadata.name} does not belong to claim {namespace}/{claim_name}"
         )
-    spec = plugin.spec_of(found, read_only=read_only)
+    spec = specs.spec_of(found, read_only=read_only)
     _refuse_wrong_use(volume, spec, use)
     node = await lookup.node()
     if node is not None and not fitting.fits_node(found, node):
@@ -91,15 +91,15 @@ def _owns(pod: kinds.Pod, claim: kinds.PersistentVolumeClaim) -> bool:
     return any(owner.uid == pod.metadata.uid and owner.controller for owner in claim.metadata.owner_references)
 
 
-def _refuse_wrong_use(volume: kinds.Volume, spec: plugin.Spec, use: Use) -> None:
-    if spec.mode == plugin.BLOCK and volume.name in use.mounted:
+def _refuse_wrong_use(volume: kinds.Volume, spec: specs.Spec, use: Use) -> None:
+    if spec.mode == specs.BLOCK and volume.name in use.mounted:
         raise NotReady(
             "WrongVolumeMode",
             f"volume {volume.name} has volumeMode Block, but is specified in volumeMounts",
             hint="use volumeDevices, or a claim with volumeMode Filesystem",
             event=spec.event,
         )
-    if spec.mode != plugin.BLOCK and volume.name in use.mapped:
+    if spec.mode != specs.BLOCK and volume.name in use.mapped:
         raise NotReady(
             "WrongVolumeMode",
             f"volume {volume.name} has volumeMode Filesystem, but is specified in volumeDevices",

@@ -20,7 +20,7 @@ from localpv.lifecycle import identity as identities
 from localpv.lifecycle.mount import recorded as records
 from localpv.lifecycle.mount.hands import Hands
 from localpv.lifecycle.mount.layout import Layout
-from localpv.lifecycle.mount.plugin import Spec
+from localpv.lifecycle.mount.specs import Spec
 from localpv.lifecycle.mount.waiting import NotReady
 from localpv.model.devices import BlockDevice
 from localpv.model.identity import Identity

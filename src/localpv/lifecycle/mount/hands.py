@@ -10,6 +10,7 @@ from pathlib import Path
 
 from localpv import errors
 from localpv.host.devices import Devices, KernelDevices
+from localpv.host.file_sets import DiskFileSets, FileSets
 from localpv.host.filesystems import FileSystems, KernelFileSystems
 from localpv.host.holding import Holding, LoopHolding
 from localpv.host.mounting import KernelMounting, Mounting
@@ -34,6 +35,7 @@ class Hands:
     sub_paths: SubPaths
     trees: Trees
     folders: OwnFolders
+    file_sets: FileSets
 
     async def unmount_all(self, path: Path) -> None:
         """Unmount what is mounted at a path of ours and below it, deepest first; DeviceBusy when something stays.
@@ -66,6 +68,7 @@ def on_this_machine(*, workers: Workers | None = None) -> Hands:
         sub_paths=KernelSubPaths(workers=workers),
         trees=KernelTrees(workers=workers, mounts=mounts),
         folders=DiskFolders(),
+        file_sets=DiskFileSets(workers=workers),
     )
 
 

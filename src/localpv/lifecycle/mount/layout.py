@@ -1,12 +1,14 @@
 """Where on the disk of a node everything of its pods stands; the names are those that a kubelet uses.
 
-pods/POD-UID/volumes/kubernetes.io~local-volume/PV          a volume bound for one pod
-pods/POD-UID/volumes/kubernetes.io~empty-dir/NAME           and so on for the other sources
-pods/POD-UID/volumeDevices/kubernetes.io~local-volume/PV    link to the raw device for one pod
-pods/POD-UID/volume-subpaths/NAME/CONTAINER/INDEX           a part of a volume for one container
-plugins/kubernetes.io/local-volume/mounts/PV                a device with a file system, mounted once for all pods
-plugins/kubernetes.io/local-volume/volumeDevices/PV/POD-UID link to the raw device, one for each pod that has it
-plugins/kubernetes.io/local-volume/making/PV                a file system is being made: which, on what device
+    pods/POD-UID/volumes/kubernetes.io~local-volume/PV           a volume bound for one pod
+    pods/POD-UID/volumes/kubernetes.io~empty-dir/NAME            and so on for the other sources
+    pods/POD-UID/volumeDevices/kubernetes.io~local-volume/PV     link to the raw device for one pod
+    pods/POD-UID/volume-subpaths/NAME/CONTAINER/INDEX            a part of a volume for one container
+    plugins/kubernetes.io/local-volume/mounts/PV                 a device with a file system, mounted for all pods
+    plugins/kubernetes.io/local-volume/volumeDevices/PV/POD-UID  link to the raw device, one for each pod that has it
+    plugins/kubernetes.io/local-volume/making/PV                 a file system is being made: which, on what device
+
+A pod that has a volume is known by its folder or link; there is no other count of users.
 """
 
 from __future__ import annotations

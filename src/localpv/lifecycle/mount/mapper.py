@@ -7,7 +7,7 @@ from pathlib import Path
 from localpv.lifecycle.mount import recorded as records
 from localpv.lifecycle.mount.hands import Hands, Turns
 from localpv.lifecycle.mount.layout import Layout
-from localpv.lifecycle.mount.plugin import Spec
+from localpv.lifecycle.mount.specs import Spec
 from localpv.lifecycle.mount.waiting import FAILED_MAP, NotReady
 from localpv.model.devices import BlockDevice, DeviceNumber
 from localpv.model.entries import FileKind

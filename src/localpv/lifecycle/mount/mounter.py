@@ -11,7 +11,7 @@ from localpv.lifecycle.mount import recorded as records
 from localpv.lifecycle.mount.global_mounts import GlobalMounts
 from localpv.lifecycle.mount.hands import Hands, Turns
 from localpv.lifecycle.mount.layout import LOCAL, Layout
-from localpv.lifecycle.mount.plugin import Spec
+from localpv.lifecycle.mount.specs import Spec
 from localpv.lifecycle.mount.waiting import NotReady
 from localpv.model.entries import FileKind
 from localpv.model.identity import Identity
@@ -62,8 +62,6 @@ class Mounter:
                         f"{spec.path} of volume {spec.name} is neither a directory nor a block device",
                         hint="correct spec.local.path, or put the directory there",
                     )
-                if spec.fs_type:
-                    await self._refuse_wrong_type(spec, source)
                 table = await hands.mounts.table()
                 await records.refuse_another_directory(recorded, source, spec, table=table, devices=self._hands.devices)
                 hands.folders.make(place)
@@ -95,17 +93,6 @@ class Mounter:
                     source.real_path, group=group.id, unless_root_has_it=group.unless_root_has_it
                 )
         await self._hands.mounting.bind(source, place, read_only=spec.read_only, options=spec.mount_options)
-
-    async def _refuse_wrong_type(self, spec: Spec, source: Source) -> None:
-        """fsType means nothing for a directory that shares its file system, but a mount point is the volume itself."""
-        table = await self._hands.mounts.table()
-        mount = next((one for one in table if one.mount_id == source.mount_id), None)
-        if mount and mount.mount_point == source.real_path and mount.fs_type != spec.fs_type:
-            raise NotReady(
-                "WrongFileSystem",
-                f"{mount.fs_type} is mounted at {spec.path} of volume {spec.name}, not {spec.fs_type} as it says",
-                hint="correct fsType, or mount the right file system",
-            )
 
     async def _is_bound_elsewhere(self, volume: str, place: Path) -> bool:
         """Whether another pod works in the volume: then its files are not given to another group under its feet."""

@@ -12,7 +12,7 @@ from localpv.api.kinds.localdisk import DiskIdentity
 from localpv.host.devices import Devices
 from localpv.host.mounting import Source
 from localpv.lifecycle import identity as identities
-from localpv.lifecycle.mount.plugin import Spec
+from localpv.lifecycle.mount.specs import Spec
 from localpv.lifecycle.mount.waiting import NotReady
 from localpv.model.identity import Identity
 from localpv.model.mounts import Mount, MountTable

@@ -6,16 +6,19 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from localpv.api import kinds
-from localpv.lifecycle.mount import claims, host_paths
+from localpv.lifecycle.mount import claims, contents, host_paths
 from localpv.lifecycle.mount import recorded as records
+from localpv.lifecycle.mount.contents import Contents
 from localpv.lifecycle.mount.hands import Hands, Turns
-from localpv.lifecycle.mount.layout import DEVICES, LOCAL, SUB_PATHS, VOLUMES, Layout, escaped
+from localpv.lifecycle.mount.layout import CONFIG_MAP, DEVICES, LOCAL, SUB_PATHS, VOLUMES, Layout, escaped
 from localpv.lifecycle.mount.lookup import Lookup
-from localpv.lifecycle.mount.mapper import Mapper
-from localpv.lifecycle.mount.mounter import Group, Mounter
-from localpv.lifecycle.mount.plugin import BLOCK
+from localpv.lifecycle.mount.mounter import Group
+from localpv.lifecycle.mount.plugin import LocalPlugin
 from localpv.lifecycle.mount.scratch import Scratch
+from localpv.lifecycle.mount.specs import BLOCK
+from localpv.lifecycle.mount.tokens import Tokens
 from localpv.lifecycle.mount.waiting import NotReady, Prepared, translated
+from localpv.runtime.clock import Clock, SystemClock
 
 OnWarning = Callable[[kinds.Pod, str, str], None]
 """Told a pod, a reason and a sentence that people should see, though the pod goes on."""
@@ -28,14 +31,23 @@ class PodVolumes:
     (`layout`). So each call can be repeated at any time, and tearing down needs nothing but a pod's uid.
     """
 
-    def __init__(self, *, root: Path, hands: Hands, lookup: Lookup, on_warning: OnWarning | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        root: Path,
+        hands: Hands,
+        lookup: Lookup,
+        clock: Clock | None = None,
+        on_warning: OnWarning | None = None,
+    ) -> None:
         self.layout = Layout(root)
         self._hands, self._lookup = hands, lookup
         self._on_warning = on_warning or (lambda pod, reason, message: None)
-        turns = Turns()
-        self._mounter = Mounter(layout=self.layout, hands=hands, turns=turns)
-        self._mapper = Mapper(layout=self.layout, hands=hands, turns=turns)
+        self.plugin = LocalPlugin(layout=self.layout, hands=hands)
+        self._mounter, self._mapper = self.plugin.mounter, self.plugin.mapper
         self._scratch = Scratch(layout=self.layout, hands=hands)
+        self._tokens = Tokens(lookup=lookup, clock=clock or SystemClock())
+        self._contents = Contents(lookup=lookup, tokens=self._tokens)
         self._pods = Turns()
 
     async def set_up(self, pod: kinds.Pod) -> Mapping[str, Prepared]:
@@ -72,6 +84,24 @@ class PodVolumes:
             folders.remove(pod / DEVICES)
             if not folders.names(pod):
                 folders.remove(pod)
+        self._tokens.forget(pod_uid)
+
+    async def refresh(self, pod: kinds.Pod) -> None:
+        """Let files that come from the API be as the API has them now, of a pod whose volumes are set up.
+
+        NotReady when one of the sources is not there any more: its files stay as they were, the others follow.
+        """
+        use, failed = claims.Use.of(pod), []
+        async with self._pods.of(pod.metadata.uid):
+            for volume in pod.spec.volumes:
+                if volume.name in use.mounted and contents.plugin_of(volume):
+                    try:
+                        with translated(f"volume {volume.name}"):
+                            await self._from_api(pod, volume)
+                    except NotReady as error:
+                        failed.append(error)
+        if failed:
+            raise failed[0]
 
     async def leftovers(self) -> frozenset[str]:
         """Uids of pods of which any volume, or a trace of one, is on the disk."""
@@ -101,11 +131,21 @@ class PodVolumes:
                 return Prepared(path=path, name=volume.name)
             if volume.host_path is not None:
                 return Prepared(path=host_paths.find(volume.host_path), name=volume.name)
+            if contents.plugin_of(volume):
+                return Prepared(path=await self._from_api(pod, volume), name=volume.name, read_only=True)
         raise NotReady(
             "NotSupported",
             f"the source of volume {volume.name} is not supported on the embedded engine",
             hint="use a claim, emptyDir, configMap, secret, downwardAPI, projected or hostPath",
         )
+
+    async def _from_api(self, pod: kinds.Pod, volume: kinds.Volume) -> Path:
+        files = await self._contents.of(pod, volume)
+        plugin, group = contents.plugin_of(volume), _group(pod)
+        # All but plain configuration stays in memory: a secret on a disk is there long after the pod.
+        place = await self._scratch.folder(pod.metadata.uid, plugin, volume.name, memory=plugin != CONFIG_MAP)
+        await self._hands.file_sets.replace(place, files, group=group.id if group else None)
+        return place
 
     async def _claimed(self, pod: kinds.Pod, volume: kinds.Volume, use: claims.Use) -> Prepared:
         uid = pod.metadata.uid

@@ -1,0 +1,76 @@
+"""A local volume as the node sees it: a PersistentVolume, or what is left of one on the disk after a restart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from localpv.api import kinds
+from localpv.lifecycle.mount.waiting import FAILED_MAP, FAILED_MOUNT, NotReady
+
+READ_ONLY_MANY = "ReadOnlyMany"
+BLOCK, FILE_SYSTEM = "Block", "Filesystem"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spec:
+    """A local volume as the plugin sees it."""
+
+    name: str
+    """The name of the PersistentVolume."""
+
+    path: str
+    mode: str = FILE_SYSTEM
+    fs_type: str = ""
+    """Empty: whatever is there, or the default where nothing is."""
+
+    mount_options: tuple[str, ...] = ()
+    access_modes: tuple[str, ...] = ()
+    read_only: bool = False
+    uid: str = ""
+
+    @property
+    def event(self) -> str:
+        return FAILED_MAP if self.mode == BLOCK else FAILED_MOUNT
+
+    @property
+    def access(self) -> str:
+        """What containers may do with the raw device."""
+        return "r" if self.read_only or set(self.access_modes) == {READ_ONLY_MANY} else "rwm"
+
+
+def spec_of(source: kinds.PersistentVolume, *, read_only: bool = False) -> Spec:
+    """The spec of a PersistentVolume; NotReady for one that this plugin does not serve."""
+    local = source.spec.local
+    name = source.metadata.name
+    mode = source.spec.volume_mode or FILE_SYSTEM
+    event = FAILED_MAP if mode == BLOCK else FAILED_MOUNT
+    if local is None:
+        raise NotReady(
+            "NotSupported",
+            f"volume {name} is no local volume, and the embedded engine serves no others",
+            hint="use volumes of a class that localpv offers",
+            event=event,
+        )
+    refuse_backsteps(local.path, name, event=event)
+    return Spec(
+        name=name,
+        path=local.path,
+        mode=mode,
+        fs_type=(local.fs_type or "") if mode == FILE_SYSTEM else "",
+        mount_options=source.spec.mount_options,
+        access_modes=source.spec.access_modes,
+        read_only=read_only,
+        uid=source.metadata.uid,
+    )
+
+
+def refuse_backsteps(path: str, name: str, *, event: str = FAILED_MOUNT) -> None:
+    """A path that is absolute and goes only downwards, or NotReady."""
+    if not path.startswith("/") or ".." in PurePosixPath(path).parts or "\0" in path:
+        raise NotReady(
+            "InvalidPath",
+            f"the path {path} of volume {name} is not absolute or contains ..",
+            hint="name the directory or device itself in spec.local.path",
+            event=event,
+        )

@@ -1,0 +1,201 @@
+"""The fake side of the parts of `localpv.host` that serve pods: mounting, file systems, holds, groups, sub-paths.
+
+They change the mounts and disks of a `FakeMachine`. Folders of our own are real ones, in a folder of the test.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from localpv import errors
+from localpv.host import file_sets, filesystems, subpaths
+from localpv.host.file_sets import File
+from localpv.host.filesystems import Content
+from localpv.host.mounting import Source
+from localpv.model.devices import BlockDevice, DeviceNumber, Signature
+from localpv.model.entries import FileKind
+from localpv.model.mounts import Mount, MountTable
+from localpv.testing.fake_host import FakeMachine, FakeMounts
+
+
+@dataclass
+class FakeMounting:
+    machine: FakeMachine
+    log: list[str] = field(default_factory=list)
+    busy: set[Path] = field(default_factory=set)
+    """Places that somebody works in."""
+
+    @contextlib.asynccontextmanager
+    async def opened(self, path: Path) -> AsyncIterator[Source]:
+        self.machine.answer(path)
+        real = self.machine.resolve(path)
+        if real in self.machine.disks:
+            kind, device = FileKind.BLOCK_DEVICE, self.machine.disks[real].device.number
+        elif real in self.machine.folders or real.is_dir():
+            kind, device = FileKind.DIRECTORY, None
+        elif real in self.machine.files or real.exists():
+            kind, device = FileKind.OTHER, None
+        else:
+            raise FileNotFoundError(2, "No such file or directory", str(path))
+        mount = (await FakeMounts(self.machine).table()).containing(real)
+        assert mount is not None
+        yield Source(path=path, real_path=real, kind=kind, mount_id=mount.mount_id, device=device)
+
+    async def bind(self, source: Source, at: Path, *, read_only: bool = False, options: Sequence[str] = ()) -> None:
+        self.log.append(f"bind {source.path.name}")
+        below = (await FakeMounts(self.machine).table()).containing(source.real_path)
+        assert below is not None
+        root = Path(below.root) / source.real_path.relative_to(below.mount_point)
+        self._add(at, device=below.device, root=str(root), fs_type=below.fs_type, source=below.source)
+        if read_only:
+            await self.make_read_only(at, read_only=True)
+
+    async def make_read_only(self, at: Path, *, read_only: bool) -> None:
+        self.log.append("make read-only")
+        number, mount = self._last(at)
+        self.machine.mounted[number] = dataclasses.replace(mount, options=("ro" if read_only else "rw",))
+
+    async def mount(self, device: Path, at: Path, *, fs_type: str, options: Sequence[str] = ()) -> None:
+        self.machine.answer(device)
+        self.log.append(f"mount {device.name}")
+        found = self.machine.describe(device, exclusive=True)
+        if found.fs_type != fs_type:
+            raise errors.CommandFailed(["mount"], exit_code=32, stderr="wrong fs type")
+        if found.in_use_by:
+            raise errors.CommandFailed(["mount"], exit_code=32, stderr="already mounted")
+        self._add(at, device=found.number, fs_type=fs_type, source=str(found.path))
+
+    async def mount_memory(self, at: Path, *, size_bytes: int = 0, mode: int = 0o777) -> None:
+        self.log.append("mount memory")
+        self._add(at, device=DeviceNumber(0, 99), fs_type="tmpfs", source="tmpfs")
+
+    async def unmount(self, at: Path) -> None:
+        self.log.append(f"unmount {at.name}")
+        if at in self.busy:
+            raise errors.DeviceBusy(f"{at} is in use")
+        if MountTable(tuple(self.machine.mounted)).at(at):
+            self.machine.unmount(at)
+
+    def _add(self, at: Path, *, device: DeviceNumber, fs_type: str, source: str, root: str = "/") -> None:
+        if not at.is_dir() and at not in self.machine.folders:
+            raise errors.HostError(f"nothing can be mounted at {at}: No such file or directory")
+        self.machine._count += 1
+        self.machine.mounted.append(
+            Mount(
+                mount_id=100 + self.machine._count,
+                parent_id=1,
+                device=device,
+                root=root,
+                mount_point=at,
+                options=("rw",),
+                fs_type=fs_type,
+                source=source,
+            )
+        )
+
+    def _last(self, at: Path) -> tuple[int, Mount]:
+        return max((number, mount) for number, mount in enumerate(self.machine.mounted) if mount.mount_point == at)
+
+
+@dataclass
+class FakeFileSystems:
+    machine: FakeMachine
+    log: list[str] = field(default_factory=list)
+    failures: list[Exception] = field(default_factory=list)
+    """Raised by the next makings half-way, one each."""
+
+    async def content(self, device: BlockDevice) -> Content:
+        self.machine.answer(device.path)
+        disk = self.machine.disks[device.path]
+        if disk.device.number != device.number:
+            raise errors.DeviceChanged(f"{device.path} became another disk")
+        if disk.device.partitions:
+            return Content(other=f"partitions ({', '.join(disk.device.partitions)})")
+        found = disk.device.signatures
+        if len(found) == 1 and found[0].usage == "filesystem":
+            return Content(fs_type=found[0].type, uuid=found[0].uuid)
+        if found:
+            return Content(other=" and ".join(f"{one.type} ({one.usage})" for one in found))
+        return Content(other=filesystems.UNKNOWN) if disk.dirty else Content()
+
+    async def make(self, device: BlockDevice, fs_type: str, *, uuid: str, unfinished: bool = False) -> None:
+        self.log.append(f"mkfs.{fs_type} {device.kernel_name}")
+        filesystems.making(device.path, fs_type, uuid=uuid, force=unfinished)
+        disk = self.machine.disks[device.path]
+        if self.machine.describe(device.path, exclusive=True).in_use_by:
+            raise errors.DeviceBusy(f"{device.path} is in use")
+        filesystems.refuse_unless_blank(await self.content(device), device, uuid=uuid, unfinished=unfinished)
+        if self.failures:
+            disk.dirty = True
+            raise self.failures.pop(0)
+        made = Signature(type=fs_type, usage="filesystem", uuid=uuid)
+        disk.device, disk.dirty = dataclasses.replace(disk.device, signatures=(made,)), True
+
+    async def check(self, device: BlockDevice, fs_type: str) -> None:
+        self.log.append(f"fsck {device.kernel_name}")
+
+
+@dataclass
+class FakeHolding:
+    machine: FakeMachine
+    log: list[str] = field(default_factory=list)
+    held_now: dict[str, DeviceNumber] = field(default_factory=dict)
+
+    async def hold(self, device: Path, number: DeviceNumber, *, name: str) -> str:
+        self.log.append(f"hold {device.name}")
+        if self.held_now.setdefault(name, number) != number:
+            raise errors.DeviceChanged(f"{device} is device {number} now")
+        disk = self.machine.disks[self.machine.resolve(device)]
+        holder = f"loop{list(self.held_now).index(name)}"
+        disk.device = dataclasses.replace(disk.device, holders=(holder,))
+        return holder
+
+    async def held(self, name: str) -> DeviceNumber | None:
+        return self.held_now.get(name)
+
+    async def release(self, name: str) -> None:
+        self.log.append("release")
+        number = self.held_now.pop(name, None)
+        for disk in self.machine.disks.values():
+            if disk.device.number == number:
+                disk.device = dataclasses.replace(disk.device, holders=())
+
+
+@dataclass
+class FakeOwnership:
+    given: dict[Path, int] = field(default_factory=dict)
+    log: list[str] = field(default_factory=list)
+
+    async def give(self, path: Path, *, group: int, read_only: bool = False, unless_root_has_it: bool = False) -> bool:
+        if unless_root_has_it and self.given.get(path) == group:
+            return False
+        self.log.append(f"give to {group}")
+        self.given[path] = group
+        return True
+
+
+@dataclass
+class FakeSubPaths:
+    mounting: FakeMounting
+
+    async def bind(self, volume: Path, part: str, at: Path, *, read_only: bool) -> None:
+        subpaths.names(part)
+        at.mkdir(parents=True, exist_ok=True)
+        async with self.mounting.opened(volume) as source:
+            await self.mounting.bind(source, at, read_only=read_only)
+
+
+@dataclass
+class FakeFileSets:
+    sets: dict[Path, Mapping[str, File]] = field(default_factory=dict)
+
+    async def replace(self, folder: Path, files: Mapping[str, File], *, group: int | None = None) -> bool:
+        for path in files:
+            file_sets.refuse_outside(path)
+        changed = self.sets.get(folder) != files
+        self.sets[folder] = dict(files)
+        return changed
