@@ -75,6 +75,11 @@ class ApiServer:
     def kubeconfig(self) -> Path:
         return self.settings.data / "kubeconfig"
 
+    @property
+    def handler(self) -> Handler:
+        """What answers requests, also those that come from inside this process."""
+        return self._handler
+
     def look_into_pods_with(self, pods: PodAccess) -> None:
         """Logs and exec are answered by whoever runs the pods."""
         self._handler.insides.pods = pods

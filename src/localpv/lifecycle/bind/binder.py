@@ -33,6 +33,9 @@ WORKERS = 32
 CATCH_UP_SECONDS = 1.0
 """How long the watch may take to bring what the server has said already."""
 
+PATIENCE_SECONDS = 0.5
+"""How long a claim waits for any volume before people are told. Mostly its volume is just being made Available."""
+
 COMPONENT = "localpv-binder"
 BY_VOLUME = "volume"
 BY_CLAIM = "claim"
@@ -60,6 +63,9 @@ class Binder:
 
         self._told: dict[str, Sequence[Telling]] = {}
         """By claim, what was told last; the same is not told again."""
+
+        self._since: dict[str, float] = {}
+        """By claim, since when it waits for any volume."""
 
         self._around = claims.Surroundings(
             classes=self._classes.get,
@@ -122,9 +128,11 @@ class Binder:
                     await self._writes.bind(volume, claim)
                 finally:
                     self._promised.discard(volume.key)
-                self._told.pop(claim.key, None)
-            case claims.Stay(why):
+                self._forget(claim.key)
+            case claims.Stay(why, for_any):
                 await self._writes.set_unbound(claim, PENDING)
+                if for_any and (left := self._patience_left(claim.key)) > 0:
+                    return LookAgain(after=left)
                 self._tell(claim, why)
             case claims.Lose(why):
                 return await self._lose(claim, why)
@@ -143,6 +151,15 @@ class Binder:
             await self._writes.set_unbound(claim, LOST)
             self._tell(claim, [why])
         return Done()
+
+    def _patience_left(self, key: str) -> float:
+        now = self._clock.monotonic()
+        return self._since.setdefault(key, now) + PATIENCE_SECONDS - now
+
+    def _forget(self, key: str) -> None:
+        """What was told before says nothing about what comes now."""
+        self._told.pop(key, None)
+        self._since.pop(key, None)
 
     def _tell(self, about: PersistentVolumeClaim | PersistentVolume, why: Sequence[Telling]) -> None:
         if self._told.get(about.key) != why:
@@ -220,7 +237,7 @@ class Binder:
         claim = new or old
         assert claim is not None
         if new is None:
-            self._told.pop(claim.key, None)
+            self._forget(claim.key)
             self._waiting.remove(claim.key)
             for name in self._waiting.looked(claim.key):
                 self._offer(name)
