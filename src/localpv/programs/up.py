@@ -9,11 +9,21 @@ from pathlib import Path
 
 from localpv.api import crds
 from localpv.apiserver.server import ApiServer, Settings
-from localpv.client import client as clients
 from localpv.client import config as connections
 from localpv.client.client import Client
 from localpv.lifecycle.records.api import ApiRecords
-from localpv.programs import binding, configuring, demo, live, manifests, provisioner, scheduling, serving, stopping
+from localpv.programs import (
+    binding,
+    configuring,
+    demo,
+    inside,
+    live,
+    manifests,
+    provisioner,
+    scheduling,
+    serving,
+    stopping,
+)
 from localpv.programs.configuring import Configured
 from localpv.programs.manifests import Manifest
 from localpv.programs.observing import Observed
@@ -37,7 +47,8 @@ async def run(settings: Settings, *, config: Path | None, with_demo: bool, on_te
     observed = Observed("up")
     async with serving.engine(settings, observed) as server:
         connection, requests = connections.load(server.kubeconfig), observed.requests(server.url)
-        async with clients.connect(connection, component="up", observer=requests) as client:
+        clock = SystemClock()
+        async with inside.connect(server, connection, component="up", clock=clock, observer=requests) as client:
             own = [Manifest(crds.load("localdisks"), "localpv itself")]
             await manifests.apply([*own, *wanted], client, server.kinds)
             group = Group(clock=SystemClock())
