@@ -23,6 +23,7 @@ from localpv.programs import (
     scheduling,
     serving,
     stopping,
+    workloads,
 )
 from localpv.programs.configuring import Configured
 from localpv.programs.manifests import Manifest
@@ -54,6 +55,7 @@ async def run(settings: Settings, *, config: Path | None, with_demo: bool, on_te
             group = Group(clock=SystemClock())
             binding.add_to(group, client=client, clock=SystemClock())
             scheduling.add_to(group, client=client, clock=SystemClock())
+            workloads.add_to(group, client=client, clock=SystemClock())
             if folder is not None and (folder / CLASSES).exists():
                 await _add_the_circle(group, client, settings, folder, observed)
             await _serve(group, client, server, stop, with_demo=with_demo, on_terminal=on_terminal)

@@ -1,0 +1,14 @@
+"""Workloads as a part of `localpv up`: what kube-controller-manager does for pods on Kubernetes."""
+
+from __future__ import annotations
+
+from localpv.client.client import Client
+from localpv.runtime.clock import Clock
+from localpv.runtime.group import Group
+from localpv.workloads.controllers import Workloads
+
+
+def add_to(group: Group, *, client: Client, clock: Clock) -> None:
+    """Add the controllers of StatefulSets, Deployments, ReplicaSets and Jobs, and of claims of ephemeral volumes."""
+    workloads = Workloads(client, clock=clock)
+    group.add("workloads", workloads.run, ready=workloads.ready)

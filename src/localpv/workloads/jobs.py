@@ -1,0 +1,308 @@
+"""Jobs: pods that come to an end, as many as are needed, and again when they fail."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from localpv import errors
+from localpv.api import selectors
+from localpv.api.kinds import Job, read_time
+from localpv.api.objects import Object
+from localpv.lifecycle.events import Events
+from localpv.runtime.clock import Clock
+from localpv.runtime.controller import Done, LookAgain, Outcome
+from localpv.workloads import counting, indexes, making, owning, pods, statuses, templates, verdicts
+from localpv.workloads.counting import Tally
+from localpv.workloads.known import Known
+from localpv.workloads.pods import Pod
+from localpv.workloads.verdicts import Verdict
+
+MANAGER = "kubernetes.io/job-controller"
+"""The value of spec.managedBy that means us; others look after their Jobs themselves."""
+
+FIRST_RETRY, LONGEST_RETRY = 10.0, 600.0
+"""Seconds before a failed pod is replaced: doubled with each failure in a row."""
+
+MOST_AT_ONCE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class _Failures:
+    """How often pods of a Job have failed since one succeeded.
+
+    In memory only: after a restart the first try is free.
+    """
+
+    count: int
+    last: datetime
+
+    def wait(self, now: datetime) -> float:
+        pause = min(FIRST_RETRY * 2 ** (self.count - 1), LONGEST_RETRY) if self.count else 0.0
+        return float(max(0.0, pause - (now - self.last).total_seconds()))
+
+
+class Jobs:
+    """Reconciles Jobs by their keys."""
+
+    def __init__(self, *, jobs: Known[Job], members: Known[Pod], events: Events, clock: Clock) -> None:
+        self._jobs = jobs
+        self._pods = members
+        self._events = events
+        self._clock = clock
+        self._failures: dict[str, _Failures] = {}
+
+    async def reconcile(self, key: str) -> Outcome:
+        job = self._jobs.by_key(key)
+        if job is None:
+            self._failures.pop(key, None)
+            return Done()
+        if job.spec.managed_by not in ("", MANAGER):
+            return Done()
+        members = await owning.gather(
+            job,
+            self._pods,
+            selectors.from_object(job.spec.selector),
+            still_there=partial(self._jobs.fetch, job),
+        )
+        if verdicts.is_finished(job):
+            self._failures.pop(key, None)
+            await counting.release(members, known=self._pods)
+            return await self._expire(job)
+        if job.spec.backoff_limit_per_index is not None:
+            why = "backoffLimitPerIndex is not served by this engine: use backoffLimit, or a Job for each index"
+            self._events.tell(job, "FailedCreate", why, warning=True)
+            return Done()
+        return await self._work(key, job, members)
+
+    async def release_orphan(self, key: str) -> Outcome:
+        """A pod whose Job is gone has nobody left to count it."""
+        pod = self._pods.by_key(key)
+        if pod is None or not counting.is_tracked(pod):
+            return Done()
+        controller = owning.controller_of(pod)
+        if controller is not None and controller.kind == Job.resource.kind:
+            job = self._jobs.get(controller.name, pod.metadata.namespace)
+            if job is not None and job.metadata.uid == controller.uid:
+                return Done()
+        await counting.release([pod], known=self._pods)
+        return Done()
+
+    async def _work(self, key: str, job: Job, members: list[Pod]) -> Outcome:
+        now = self._clock.now()
+        status = dict(job.status)
+        if "startTime" not in status and not job.spec.suspend:
+            status["startTime"] = statuses.stamp(now)
+        tally = counting.tally(job, members)
+        self._note_failures(key, tally, now)
+        active = [pod for pod in members if pod.active]
+        verdict = verdicts.given(job) or verdicts.failure(job, members, failed=tally.total_failed, now=now)
+        if verdict is None and verdicts.is_indexed(job):
+            verdict = verdicts.early_success(job, tally.done)
+        again: float | None = None
+        failure: errors.ApiError | None = None
+        try:
+            if verdict is not None:
+                await making.in_growing_batches([partial(self._delete, job, pod) for pod in active])
+                active = []
+            elif not job.metadata.deleting:
+                active, again = await self._manage(key, job, active, tally, members)
+                verdict = verdicts.success(job, succeeded=tally.total_succeeded, active=len(active))
+                status = self._note_suspension(job, status, now) if verdict is None else status
+        except errors.ApiError as error:
+            failure = error
+            active = [pod for pod in self._members(job) if pod.active]
+        await self._record(job, status, tally, verdict, active, now)
+        if failure is not None and not making.namespace_ends(failure):
+            raise failure
+        if (left := verdicts.until_deadline(job, now)) is not None and verdict is None:
+            again = max(0.05, left) if again is None else max(0.05, min(again, left))
+        return Done() if again is None else LookAgain(after=again)
+
+    # Pods.
+
+    async def _manage(
+        self, key: str, job: Job, active: list[Pod], tally: Tally, members: Sequence[Pod]
+    ) -> tuple[list[Pod], float | None]:
+        """Make or delete pods; those that run afterwards, and when to look again."""
+        wanted = 0 if job.spec.suspend else _wanted(job, tally, len(active))
+        doomed = _too_many(job, active, wanted)[:MOST_AT_ONCE]
+        if doomed:
+            # They are not failures, so they are not counted: the finalizer goes first.
+            await counting.release(doomed, known=self._pods)
+            await making.in_growing_batches([partial(self._delete, job, pod) for pod in doomed])
+            gone = {pod.metadata.uid for pod in doomed}
+            return [pod for pod in active if pod.metadata.uid not in gone], None
+        waited_for = sum(pod.terminating for pod in members) if job.spec.pod_replacement_policy == "Failed" else 0
+        missing = min(wanted - len(active) - waited_for, MOST_AT_ONCE)
+        if missing <= 0:
+            return active, None
+        failures = self._failures.get(key)
+        if failures is not None and (pause := failures.wait(self._clock.now())) > 0:
+            return active, pause
+        bodies = _new_pods(job, active, tally, missing)
+        return active + await making.in_growing_batches([partial(self._create, job, body) for body in bodies]), None
+
+    async def _create(self, job: Job, body: Object) -> Pod:
+        try:
+            pod = await self._pods.create(body)
+        except errors.ApiError as error:
+            if not making.namespace_ends(error):
+                self._events.tell(job, "FailedCreate", f"cannot create a pod: {error.message}", warning=True)
+            raise
+        self._events.tell(job, "SuccessfulCreate", f"created pod {pod.metadata.name}")
+        return pod
+
+    async def _delete(self, job: Job, pod: Pod) -> None:
+        await self._pods.delete(self._pods.by_key(pod.key) or pod)
+        self._events.tell(job, "SuccessfulDelete", f"deleted pod {pod.metadata.name}")
+
+    def _members(self, job: Job) -> list[Pod]:
+        return self._pods.find("owner", job.metadata.uid)
+
+    def _note_failures(self, key: str, tally: Tally, now: datetime) -> None:
+        if tally.fresh_successes:
+            self._failures.pop(key, None)
+        if tally.fresh_failures:
+            known = self._failures.get(key)
+            count = (known.count if known else 0) + len(tally.fresh_failures)
+            self._failures[key] = _Failures(count, max(_ended(pod, now) for pod in tally.fresh_failures))
+
+    # Status.
+
+    async def _record(
+        self,
+        job: Job,
+        status: dict[str, Any],
+        tally: Tally,
+        verdict: Verdict | None,
+        active: list[Pod],
+        now: datetime,
+    ) -> None:
+        """Write what is to be counted, let the counted pods go, and write the counts."""
+        members = self._members(job)
+        if verdict is not None and verdict.condition == verdicts.FAILURE:
+            counting.fail_rest(tally, members)
+        if verdict is not None and verdicts.given(job) is None:
+            status["conditions"] = [*status.get("conditions", ()), _condition(verdict.condition, verdict, now)]
+        before = _counts(status, tally.counters_before(), tally.uncounted(), active, members)
+        job = await statuses.write(job, before, to=self._jobs)
+        # From here on each UID is in the status: if we die now, the next look finds them and goes on.
+        leaving = members if verdict is not None or job.metadata.deleting else _counted(members, tally)
+        await counting.release(leaving, known=self._pods)
+        members = self._members(job)
+        after = _counts(before, tally.counters(), {}, active, members)
+        if verdict is not None and not any(pod.terminating for pod in members):
+            after["conditions"] = [*after.get("conditions", ()), _condition(verdict.final, verdict, now)]
+            if verdict.final == verdicts.COMPLETE:
+                after["completionTime"] = statuses.stamp(now)
+                self._events.tell(job, "Completed", "the Job is done")
+            else:
+                self._events.tell(job, verdict.reason, verdict.message, warning=True)
+        await statuses.write(job, after, to=self._jobs)
+
+    def _note_suspension(self, job: Job, status: dict[str, Any], now: datetime) -> dict[str, Any]:
+        known = statuses.find(status.get("conditions", ()), "Suspended")
+        if (known is not None and known.get("status") == "True") == job.spec.suspend:
+            return status
+        word = "Suspended" if job.spec.suspend else "Resumed"
+        self._events.tell(job, word, f"the Job was {word.lower()}")
+        said = Verdict("Suspended", f"Job{word}", f"the Job was {word.lower()}")
+        condition = _condition("Suspended", said, now, value="True" if job.spec.suspend else "False")
+        rest = statuses.without(status.get("conditions", ()), "Suspended")
+        status = {**status, "conditions": [*rest, condition]}
+        if not job.spec.suspend:
+            status["startTime"] = statuses.stamp(now)
+        return status
+
+    async def _expire(self, job: Job) -> Outcome:
+        """Delete a Job that ended long enough ago."""
+        if job.spec.ttl_seconds_after_finished is None or job.metadata.deleting:
+            return Done()
+        conditions = job.status.get("conditions", ())
+        ended = statuses.find(conditions, verdicts.COMPLETE) or statuses.find(conditions, verdicts.FAILED_JOB) or {}
+        age = (self._clock.now() - read_time(ended["lastTransitionTime"])).total_seconds()
+        left = job.spec.ttl_seconds_after_finished - age
+        if left > 0:
+            return LookAgain(after=left)
+        await self._jobs.delete(job, propagation="Foreground")
+        return Done()
+
+
+def _wanted(job: Job, tally: Tally, active: int) -> int:
+    """How many pods should run now."""
+    if job.spec.completions is None:
+        # Workers on a common queue: once one has succeeded, no new ones are needed.
+        return active if tally.total_succeeded else job.spec.parallelism
+    return max(0, min(job.spec.completions - tally.total_succeeded, job.spec.parallelism))
+
+
+def _too_many(job: Job, active: list[Pod], wanted: int) -> list[Pod]:
+    """Pods to delete: those whose index is taken or does not exist, then the most dispensable."""
+    doomed: list[Pod] = []
+    if verdicts.is_indexed(job):
+        taken: set[int] = set()
+        for pod in sorted(active, key=lambda each: each.metadata.creation_timestamp or ""):
+            index = indexes.of(pod)
+            if index is None or index >= (job.spec.completions or 0) or index in taken:
+                doomed.append(pod)
+            else:
+                taken.add(index)
+    rest = [pod for pod in active if pod not in doomed]
+    surplus = max(0, len(rest) - wanted)
+    return doomed + pods.dispensable_first(rest, neighbours=rest)[:surplus]
+
+
+def _new_pods(job: Job, active: list[Pod], tally: Tally, count: int) -> list[Object]:
+    body = templates.pod(job.spec.template, job)
+    body["metadata"]["finalizers"].append(counting.FINALIZER)
+    if not verdicts.is_indexed(job):
+        return [body] * count
+    taken = tally.done | {indexes.of(pod) for pod in active}
+    free = [index for index in range(job.spec.completions or 0) if index not in taken]
+    return [indexes.mark(body, job.metadata.name, index) for index in free[:count]]
+
+
+def _counted(members: Sequence[Pod], tally: Tally) -> list[Pod]:
+    listed = {*tally.succeeded, *tally.failed}
+    ended = {pod.metadata.uid for pod in (*tally.fresh_successes, *tally.fresh_failures)} | listed
+    return [pod for pod in members if pod.metadata.uid in ended]
+
+
+def _counts(
+    status: Mapping[str, Any],
+    counters: Mapping[str, Any],
+    uncounted: Mapping[str, Any],
+    active: Sequence[Pod],
+    members: Sequence[Pod],
+) -> dict[str, Any]:
+    rest = {key: value for key, value in status.items() if key not in ("active", *counters)}
+    return {
+        **rest,
+        **counters,
+        **statuses.counts(active=len(active)),
+        "ready": sum(pod.ready for pod in active),
+        "terminating": sum(pod.terminating for pod in members),
+        "uncountedTerminatedPods": dict(uncounted),
+    }
+
+
+def _condition(kind: str, verdict: Verdict, now: datetime, *, value: str = "True") -> dict[str, Any]:
+    moment = statuses.stamp(now)
+    return {
+        "type": kind,
+        "status": value,
+        "reason": verdict.reason,
+        "message": verdict.message,
+        "lastProbeTime": moment,
+        "lastTransitionTime": moment,
+    }
+
+
+def _ended(pod: Pod, now: datetime) -> datetime:
+    states = (each.state.terminated for each in pod.status.container_statuses)
+    ends = [state.finished_at for state in states if state is not None and state.finished_at]
+    return read_time(max(ends)) if ends else now

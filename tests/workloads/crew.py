@@ -1,0 +1,188 @@
+"""The pods of a namespace, and what a node would say about them, said by a test."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from tests.contract import wire
+from tests.contract.spaces import Space
+
+T = TypeVar("T")
+Object = dict[str, Any]
+
+APPS = "apps/v1"
+BATCH = "batch/v1"
+PATIENCE_SECONDS = 30.0
+"""kube-controller-manager can take its time."""
+
+
+def template(*, labels: dict[str, str] | None = None, image: str = "registry.invalid/app:1", **spec: Any) -> Object:
+    """A template of pods that no scheduler takes."""
+    return {
+        "metadata": {"labels": labels or {"app": "demo"}},
+        "spec": {"schedulerName": "nobody", "containers": [{"name": "main", "image": image}], **spec},
+    }
+
+
+def workload(kind: str, name: str, **spec: Any) -> Object:
+    return {
+        "apiVersion": APPS,
+        "kind": kind,
+        "metadata": {"name": name},
+        "spec": {"selector": {"matchLabels": {"app": "demo"}}, "template": template(), **spec},
+    }
+
+
+def job(name: str, **spec: Any) -> Object:
+    pods = {"spec": {**template()["spec"], "restartPolicy": "Never"}}
+    return {"apiVersion": BATCH, "kind": "Job", "metadata": {"name": name}, "spec": {"template": pods, **spec}}
+
+
+def claim_template(name: str = "data") -> Object:
+    spec = {
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": "workloads",
+        "resources": {"requests": {"storage": "1Gi"}},
+    }
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+def name_of(obj: Object) -> str:
+    return str(obj["metadata"]["name"])
+
+
+@dataclass(frozen=True, slots=True)
+class Crew:
+    api: wire.Api
+    space: Space
+
+    # Reading.
+
+    def pods(self, labels: str = "") -> list[Object]:
+        """All pods that are not being deleted, oldest first."""
+        params = {"labelSelector": labels} if labels else {}
+        found = self.api.get(self.space.core("pods"), **params)["items"]
+        alive = [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
+        return sorted(alive, key=lambda pod: (pod["metadata"]["creationTimestamp"], name_of(pod)))
+
+    def names(self, labels: str = "") -> list[str]:
+        return sorted(map(name_of, self.pods(labels)))
+
+    def claims(self) -> dict[str, Object]:
+        found = self.api.get(self.space.core("persistentvolumeclaims"))["items"]
+        return {name_of(claim): claim for claim in found}
+
+    def get(self, plural: str, name: str, group: str = APPS) -> Object:
+        found: Object = self.api.get(self.space.of(group, plural, name))
+        return found
+
+    def list(self, plural: str, group: str = APPS) -> list[Object]:
+        found: list[Object] = self.api.get(self.space.of(group, plural))["items"]
+        return sorted(found, key=lambda each: (each["metadata"]["creationTimestamp"], name_of(each)))
+
+    def status(self, plural: str, name: str, group: str = APPS) -> Object:
+        found: Object = self.get(plural, name, group).get("status", {})
+        return found
+
+    def reasons(self, about: str) -> set[str]:
+        """Of the events about an object."""
+        events = self.api.get(self.space.core("events"), fieldSelector=f"involvedObject.name={about}")["items"]
+        return {event["reason"] for event in events}
+
+    # Waiting.
+
+    def until(self, look: Callable[[], T], what: str) -> T:
+        return wire.eventually(look, what, within=PATIENCE_SECONDS)
+
+    def until_pods(self, count: int, labels: str = "") -> list[Object]:
+        self.until(lambda: len(self.pods(labels)) == count, f"{count} pods {labels}")
+        return self.pods(labels)
+
+    def until_names(self, *names: str) -> None:
+        self.until(lambda: self.names() == sorted(names), f"pods {names}")
+
+    def until_status(self, plural: str, name: str, group: str = APPS, **fields: Any) -> Object:
+        """Wait for fields of a status; None stands for a field that is not there."""
+
+        def as_wanted() -> Object | None:
+            status = self.status(plural, name, group)
+            return status if all(status.get(key) == value for key, value in fields.items()) else None
+
+        return self.until(as_wanted, f"{plural}/{name} with {fields}") or {}
+
+    def stays(self, look: Callable[[], object], what: str, *, seconds: float = 0.7) -> None:
+        """Something holds now and for a while: long enough for a controller to do what it must not."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            assert look(), what
+            time.sleep(0.05)
+
+    # Doing what users do.
+
+    def create(self, body: Object) -> Object:
+        group = body["apiVersion"]
+        plural = f"{body['kind'].lower()}s"
+        path = self.space.core(plural) if group == "v1" else self.space.of(group, plural)
+        made: Object = self.api.post(path, body)
+        return made
+
+    def change(self, plural: str, name: str, patch: Object, group: str = APPS) -> Object:
+        changed: Object = self.api.merge(self.space.of(group, plural, name), patch)
+        return changed
+
+    def scale(self, plural: str, name: str, replicas: int) -> None:
+        self.api.merge(self.space.of(APPS, plural, name, "scale"), {"spec": {"replicas": replicas}})
+
+    def new_image(self, plural: str, name: str, image: str) -> None:
+        containers = [{"name": "main", "image": image}]
+        self.api.strategic(
+            self.space.of(APPS, plural, name), {"spec": {"template": {"spec": {"containers": containers}}}}
+        )
+
+    def delete_pod(self, name: str) -> None:
+        self.api.delete(self.space.core("pods", name))
+
+    # Doing what a node does.
+
+    def say(self, pod: str, phase: str, *, ready: bool = False, since: str | None = None, **status: Any) -> None:
+        condition = {
+            "type": "Ready",
+            "status": "True" if ready else "False",
+            "lastTransitionTime": since or time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        }
+        body = {"status": {"phase": phase, "conditions": [condition], **status}}
+        self.api.merge(self.space.core("pods", pod, "status"), body)
+
+    def make_ready(self, *pods: str) -> None:
+        for pod in pods:
+            self.say(pod, "Running", ready=True)
+
+    def make_all_ready(self, labels: str = "") -> None:
+        for pod in self.pods(labels):
+            if not is_ready(pod):
+                self.make_ready(name_of(pod))
+
+    def bind(self, pod: str, node: str = "nowhere") -> None:
+        """Give a pod a node, so that its deletion waits for one who never comes."""
+        body = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": pod},
+            "target": {"kind": "Node", "name": node},
+        }
+        self.api.post(self.space.core("pods", pod, "binding"), body)
+
+    def finish_deletion(self, pod: str) -> None:
+        self.api.delete(self.space.core("pods", pod), gracePeriodSeconds=0)
+
+
+def is_ready(pod: Object) -> bool:
+    conditions = pod.get("status", {}).get("conditions", ())
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
+
+def image_of(pod: Object) -> str:
+    return str(pod["spec"]["containers"][0]["image"])
