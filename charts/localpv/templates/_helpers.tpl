@@ -56,4 +56,4 @@ annotations:
 {{- end }}
 
 {{/* Where a class's directory is, without a slash at the end; the argument is the class. */}}
-{{- define "localpv.mountDir" -}}{{ default .hostDir .mountDir | clean }}{{- end }}
+{{- define "localpv.mountDir" -}}{{ default (required "each class needs a hostDir" .hostDir) .mountDir | clean }}{{- end }}
