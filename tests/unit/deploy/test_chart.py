@@ -44,8 +44,8 @@ def test_pods_run_by_default_as_the_code_has_it(usual: Pods, given: Any) -> None
 def test_values_of_the_classic_chart_keep_their_names() -> None:
     assert {
         "additionalVolumeMounts", "additionalVolumes", "affinity", "classes", "enableWindows", "fullnameOverride",
-        "image", "imagePullPolicy", "imagePullSecrets", "initContainers", "labelsForPV", "minResyncPeriod", "mountDevVolume",
-        "livenessProbe", "nameOverride", "nodeLabels", "nodeSelector", "podAnnotations", "podLabels",
+        "image", "imagePullPolicy", "imagePullSecrets", "initContainers", "labelsForPV", "minResyncPeriod",
+        "mountDevVolume", "livenessProbe", "nameOverride", "nodeLabels", "nodeSelector", "podAnnotations", "podLabels",
         "priorityClassName", "privileged", "provisionerNotReadyNodeTaintKey", "rbac", "readinessProbe",
         "removeNodeNotReadyTaint", "resources", "securityContext", "serviceAccount", "serviceMonitor",
         "setPVOwnerRef", "startupProbe", "tolerations", "updateStrategy", "useJobForCleaning", "useNodeNameOnly",
