@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.unit.lifecycle.mount.world import FakeLookup, a_pod, claim_volume
 
 from localpv.host import loop
 from localpv.host.devices import KernelDevices
 from localpv.lifecycle import mount as mounting
 from localpv.lifecycle.mount import NotReady, PodVolumes
-from tests.unit.lifecycle.mount.world import FakeLookup, a_pod, claim_volume
 
 Disk = Callable[..., Path]
 
@@ -29,7 +29,7 @@ def lookup() -> FakeLookup:
 
 
 @pytest.fixture
-async def root(tmp_path: Path) -> AsyncIterator[Path]:
+def root(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path / "node"
     for place in reversed(below(tmp_path / "node")):
         subprocess.run(["umount", place], check=False)
