@@ -23,6 +23,7 @@ from localpv.model import methods
 from localpv.model.methods import Method, Progress, Readback
 
 MIB = 1024 * 1024
+REMOVES_SIGNATURES = methods.Command(("/bin/sh", "-c", 'wipefs -q -a "$LOCAL_PV_BLKDEVICE"'))
 
 
 def write_data(device: Path) -> None:
@@ -81,8 +82,7 @@ async def test_a_command_finds_the_device_in_its_environment(
     disk = make_disk()
     write_data(disk)
     identity = (await devices.describe(disk)).identity
-    command = methods.Command(("/bin/sh", "-c", 'wipefs -q -a "$LOCAL_PV_BLKDEVICE"'))
-    await wiping.wipe(disk, command, expected=identity)
+    await wiping.wipe(disk, REMOVES_SIGNATURES, expected=identity)
     assert (await devices.describe(disk)).signatures == ()
 
 
@@ -95,6 +95,19 @@ async def test_a_command_that_only_says_so_is_not_believed(
         await wiping.wipe(disk, methods.Command(("/bin/true",)), expected=(await devices.describe(disk)).identity)
     with pytest.raises(errors.CommandFailed):
         await wiping.wipe(disk, methods.Command(("/bin/false",)), expected=(await devices.describe(disk)).identity)
+
+
+async def test_a_command_that_does_nothing_is_not_believed_where_there_is_only_raw_data(
+    wiping: KernelWiping, devices: KernelDevices, make_disk: Callable[..., Path]
+) -> None:
+    disk = make_disk(8)
+    disk.write_bytes(b"raw data" * MIB)
+    identity = (await devices.describe(disk)).identity
+    with pytest.raises(errors.NotClean, match="/bin/true ended well"):
+        await wiping.wipe(disk, methods.Command(("/bin/true",)), expected=identity)
+
+    await wiping.wipe(disk, REMOVES_SIGNATURES, expected=identity)
+    assert (await devices.describe(disk)).signatures == ()
 
 
 async def test_another_disk_behind_the_same_link_is_not_wiped(
@@ -161,7 +174,7 @@ async def test_a_mounted_device_is_not_wiped(
         await wiping.wipe(disk, methods.Zero(), expected=identity)
 
 
-@pytest.mark.parametrize("method", [methods.Zero(), methods.FsReset(), methods.Command(("/bin/true",))])
+@pytest.mark.parametrize("method", [methods.Zero(), methods.FsReset(), REMOVES_SIGNATURES])
 async def test_a_device_that_somebody_claims_is_not_wiped(
     wiping: KernelWiping, devices: KernelDevices, make_disk: Callable[..., Path], method: Method
 ) -> None:

@@ -20,13 +20,24 @@ ERASE_SECONDS = 24 * 3600.0
 _PASSWORD = "localpv"
 """ATA wants one for the time of the erasure; the erasure removes it."""
 
+_HAS_PASSWORD = "somebody has set a password on it"
+
 
 async def check_ata(device: BlockDevice) -> None:
     """NotSupported, with what is lacking, unless the drive can erase itself now."""
     _whole(device, "ATA security erase")
-    answer = await commands.run(["hdparm", "-I", str(device.path)], timeout=ASK_SECONDS, ok=range(256))
-    if reason := ata_refusal(answer.stdout):
+    reason = await _ask_ata(device.path)
+    if reason == _HAS_PASSWORD:
+        # It may be ours, if we died in the middle of an erasure; nobody else's opens with it.
+        await _take_password_off(device.path)
+        reason = await _ask_ata(device.path)
+    if reason:
         raise errors.NotSupported(f"{device.path} cannot erase itself: {reason}", hint="wipe it with zero or shred")
+
+
+async def _ask_ata(device: Path) -> str:
+    answer = await commands.run(["hdparm", "-I", str(device)], timeout=ASK_SECONDS, ok=range(256))
+    return ata_refusal(answer.stdout)
 
 
 def ata_refusal(text: str) -> str:
@@ -47,7 +58,7 @@ def ata_refusal(text: str) -> str:
     if "not locked" not in flags:
         return "it is locked by a password"
     if "not enabled" not in flags:
-        return "somebody has set a password on it"
+        return _HAS_PASSWORD
     return ""
 
 
@@ -62,11 +73,15 @@ async def erase_ata(device: Path) -> None:
         )
     finally:
         # A drive that did not erase keeps the password and would be locked after the next power cycle.
-        await commands.run(
-            ["hdparm", "--user-master", "u", "--security-disable", _PASSWORD, str(device)],
-            timeout=ASK_SECONDS,
-            ok=range(256),
-        )
+        await _take_password_off(device)
+
+
+async def _take_password_off(device: Path) -> None:
+    await commands.run(
+        ["hdparm", "--user-master", "u", "--security-disable", _PASSWORD, str(device)],
+        timeout=ASK_SECONDS,
+        ok=range(256),
+    )
 
 
 async def check_nvme(device: BlockDevice) -> None:

@@ -33,7 +33,7 @@ def verify_zero(fd: int, size: int, how: Readback, control: Control) -> None:
         ends = [*range(0, min(ENDS, size), CHUNK), *range(max(0, size - ENDS) // CHUNK * CHUNK, size, CHUNK)]
         some = random.SystemRandom().sample(range(0, size, CHUNK), min(SAMPLES, (size + CHUNK - 1) // CHUNK))
         places = sorted({*ends, *some})
-    _forget_cached(fd)
+    forget_cached(fd)
     with mmap.mmap(-1, CHUNK) as buffer:
         address = ctypes.addressof(ctypes.c_char.from_buffer(buffer))
         for count, place in enumerate(places):
@@ -53,11 +53,25 @@ def verify_zero(fd: int, size: int, how: Readback, control: Control) -> None:
 
 def verify_no_signatures(fd: int) -> None:
     """NotClean when a file system, a partition table or the like can still be recognised."""
-    _forget_cached(fd)
+    forget_cached(fd)
     if found := probing.probe(fd).signatures:
         raise errors.NotClean(
             f"a signature of {found[0].type} is left on the device", hint="wipe it with another method, such as zero"
         )
+
+
+def mark(fd: int) -> None:
+    """Put a signature on a device that has none, for a command that is then believed by its removal.
+
+    On raw data alone a command that does nothing could not be told from one that cleans. It is that of a swap area,
+    which every tool that removes signatures knows. What if we die here? The cleaning begins again, and until it has
+    ended well the device is not offered.
+    """
+    page = bytearray(4096)
+    struct.pack_into("<III16s", page, 1024, 1, 1, 0, os.urandom(16))  # version, last page, bad pages, UUID
+    page[-10:] = b"SWAPSPACE2"
+    os.pwrite(fd, page, 0)
+    os.fsync(fd)
 
 
 class Canaries:
@@ -79,10 +93,10 @@ class Canaries:
             for place in self._places:
                 os.pwritev(self._fd, [buffer], place)
         os.fsync(self._fd)
-        _forget_cached(self._fd)
+        forget_cached(self._fd)
 
     def verify_gone(self) -> None:
-        _forget_cached(self._fd)
+        forget_cached(self._fd)
         with mmap.mmap(-1, self._block) as buffer:
             for place in self._places:
                 os.preadv(self._fd, [buffer], place)
@@ -93,7 +107,7 @@ class Canaries:
                     )
 
 
-def _forget_cached(fd: int) -> None:
+def forget_cached(fd: int) -> None:
     """What the kernel keeps in memory is not what lies on the device."""
     try:
         fcntl.ioctl(fd, _BLKFLSBUF, 0)

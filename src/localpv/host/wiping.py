@@ -30,6 +30,7 @@ COMMAND_SECONDS = 7 * 24 * 3600.0
 
 _XFS_FROM = 16 * 1024**4
 _BLKRRPART = 0x125F
+_END = 1024 * 1024
 
 
 class Wiping(Protocol):
@@ -131,6 +132,7 @@ def _work(method: Method, device: BlockDevice, verify: Readback) -> Callable[[Co
             control.run(erasing(device.path))
             canaries.verify_gone()
             readback.verify_zero(fd, size, verify, control)
+            _forget_partitions(fd)
 
     def reset(control: Control) -> None:
         with _watched(device) as fd:
@@ -138,19 +140,30 @@ def _work(method: Method, device: BlockDevice, verify: Readback) -> Callable[[Co
             control.run(commands.run(_mkfs(device), timeout=TOOL_SECONDS))
             control.report(size // 2, size, "removing signatures")
             control.run(commands.run(["wipefs", "-a", "-q", str(device.path)], timeout=TOOL_SECONDS))
+            # Whoever makes a file system later takes a device for blank only when nothing is at either end.
+            for start in (0, max(0, size - _END)):
+                os.pwrite(fd, bytes(min(_END, size)), start)
+            os.fsync(fd)
             readback.verify_no_signatures(fd)
+            _forget_partitions(fd)
 
     def run_command(control: Control) -> None:
         assert isinstance(method, methods.Command)
         with _watched(device) as fd:
             before = set(probing.probe(fd).signatures)
+            if not before:
+                readback.mark(fd)
+                before = set(probing.probe(fd).signatures)
             control.report(0, size, "running a command")
             control.run(_command(method.argv, {"LOCAL_PV_BLKDEVICE": str(device.path)}))
+            readback.forget_cached(fd)
             if left := before & set(probing.probe(fd).signatures):
                 raise errors.NotClean(
-                    f"{method.argv[0]} ended well, but the old {next(iter(left)).type} is still on the device",
+                    f"{method.argv[0]} ended well, but the {next(iter(left)).type} signature that was on the device"
+                    " before is still there",
                     hint="mend the command, or use a built-in method",
                 )
+            _forget_partitions(fd)
 
     match method:
         case methods.FsReset():
