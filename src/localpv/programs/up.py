@@ -20,6 +20,7 @@ from localpv.programs import (
     live,
     manifests,
     provisioner,
+    running,
     scheduling,
     serving,
     stopping,
@@ -56,6 +57,11 @@ async def run(settings: Settings, *, config: Path | None, with_demo: bool, on_te
             binding.add_to(group, client=client, clock=SystemClock())
             scheduling.add_to(group, client=client, clock=SystemClock())
             workloads.add_to(group, client=client, clock=SystemClock())
+            access = await running.add_to(
+                group, client=client, clock=SystemClock(), node=settings.node_name, data=settings.data
+            )
+            if access is not None:
+                server.look_into_pods_with(access)
             if folder is not None and (folder / CLASSES).exists():
                 await _add_the_circle(group, client, settings, folder, observed)
             await _serve(group, client, server, stop, with_demo=with_demo, on_terminal=on_terminal)

@@ -1,0 +1,97 @@
+"""Logs of this machine's pods, and processes inside their containers, for whoever answers kubectl."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any, Protocol
+
+from localpv import errors
+from localpv.host.containers import Containers
+from localpv.host.launching import Process
+from localpv.pods import logs
+from localpv.pods.places import Places
+from localpv.pods.records import Record, Records
+
+
+class LogOptions(Protocol):
+    """Which part of a container's log."""
+
+    @property
+    def follow(self) -> bool: ...
+
+    @property
+    def previous(self) -> bool: ...
+
+    @property
+    def timestamps(self) -> bool: ...
+
+    @property
+    def tail_lines(self) -> int | None: ...
+
+    @property
+    def since(self) -> float | None: ...
+
+    @property
+    def limit_bytes(self) -> int | None: ...
+
+
+class PodAccess:
+    """Looks into the pods of this machine. Pods are objects as the API has them."""
+
+    def __init__(self, *, records: Records, containers: Containers, places: Places) -> None:
+        self._records, self._containers, self._places = records, containers, places
+
+    async def logs(self, pod: dict[str, Any], container: str, options: LogOptions) -> AsyncIterator[bytes]:
+        """The log of a container, or with `previous` that of its attempt before; BadRequest when there is none."""
+        record = self._attempt(pod, container, previous=options.previous)
+        path = self._places.log(record.pod_uid, container, record.attempt)
+        wanted = logs.Options(
+            follow=options.follow and not options.previous,
+            timestamps=options.timestamps,
+            tail_lines=options.tail_lines,
+            since=options.since,
+            limit_bytes=options.limit_bytes,
+        )
+        async for chunk in logs.stream(path, wanted, done=lambda: self._done(record)):
+            yield chunk
+
+    async def exec(
+        self, pod: dict[str, Any], container: str, command: tuple[str, ...], *, stdin: bool, tty: bool
+    ) -> Process:
+        """Start a command in a container that runs."""
+        record = self._records.latest(_uid(pod)).get(container)
+        if record is None or not record.running or not self._containers.look(self._records.bundle(record)).running:
+            raise errors.BadRequest(f'container "{container}" of pod {_name(pod)} is not running')
+        return await self._containers.exec(self._records.bundle(record), command, stdin=stdin, tty=tty)
+
+    def _attempt(self, pod: dict[str, Any], container: str, *, previous: bool) -> Record:
+        attempts = self._records.of(_uid(pod)).get(container, [])
+        if previous:
+            before = attempts[:-1] if not attempts or attempts[-1].end is None else attempts
+            if not before:
+                raise errors.BadRequest(f'previous terminated container "{container}" in pod "{_name(pod)}" not found')
+            return before[-1]
+        if not attempts or not attempts[-1].started_at:
+            why = _waiting(pod, container)
+            raise errors.BadRequest(f'container "{container}" in pod "{_name(pod)}" is waiting to start: {why}')
+        return attempts[-1]
+
+    def _done(self, record: Record) -> bool:
+        known = self._records.find(record)
+        return known is None or known.end is not None
+
+
+def _uid(pod: dict[str, Any]) -> str:
+    return str(pod["metadata"].get("uid", ""))
+
+
+def _name(pod: dict[str, Any]) -> str:
+    return str(pod["metadata"].get("name", ""))
+
+
+def _waiting(pod: dict[str, Any], container: str) -> str:
+    status = pod.get("status") or {}
+    for one in (*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())):
+        if one.get("name") == container:
+            return str(((one.get("state") or {}).get("waiting") or {}).get("reason") or "ContainerCreating")
+    return "ContainerCreating"

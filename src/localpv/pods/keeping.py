@@ -1,0 +1,143 @@
+"""Watching over the containers that run: their end, their probes, their hooks, and the order to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from localpv import errors
+from localpv.api import kinds
+from localpv.host.containers import Containers
+from localpv.lifecycle.events import Events
+from localpv.pods import inside, probing, stopping
+from localpv.pods.live import Live, Watched
+from localpv.pods.places import Places
+from localpv.pods.probing import Health, Prober
+from localpv.pods.records import Record, Records
+from localpv.pods.stopping import Stop
+from localpv.runtime.clock import Clock
+
+HOOK_SECONDS = 600.0
+"""A hook after the start has no limit of its own; the container waits for it."""
+
+log = logging.getLogger(__name__)
+
+
+class Keeper:
+    """Holds on to running containers. `own` must give each task an owner."""
+
+    def __init__(
+        self,
+        *,
+        containers: Containers,
+        prober: Prober,
+        records: Records,
+        places: Places,
+        events: Events,
+        clock: Clock,
+        wake: Callable[[str], None],
+        own: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
+    ) -> None:
+        self._containers, self._prober = containers, prober
+        self._records, self._places = records, places
+        self._events, self._clock = events, clock
+        self._wake, self._own = wake, own
+
+    def watch_all(self, pod: kinds.Pod, live: Live) -> None:
+        """Watch every container of a pod that runs and is not watched yet: those from before a restart of ours."""
+        by_name = {one.name: one for one in (*pod.spec.init_containers, *pod.spec.containers)}
+        for record in self._records.latest(pod.metadata.uid).values():
+            if record.running and record.id not in live.watched and record.container in by_name:
+                self.watch(pod, by_name[record.container], record, live)
+
+    def watch(self, pod: kinds.Pod, container: kinds.Container, record: Record, live: Live) -> None:
+        """Be told when a container ends, and probe it until then."""
+        watched = self._watch(record, live, probing.fresh(container))
+        if not probing.has_probes(container):
+            return
+        known = next((one for one in pod.status.container_statuses if one.container_id.endswith(record.id)), None)
+        if known is not None and known.started:
+            # From before a restart of ours: what was known of it still holds until a probe says otherwise.
+            watched.health.started, watched.health.ready = True, known.ready
+        lists = "initContainers" if container in pod.spec.init_containers else "containers"
+        about = f"{pod.metadata.key} {lists} {container.name}"
+
+        def unhealthy(probe: str, found: str) -> None:
+            log.debug("probe failed container=%s probe=%s found=%s", about, probe, found)
+            self._events.tell(pod, "Unhealthy", f"{probe} probe failed: {found.strip()}", warning=True)
+
+        work = self._prober.run(
+            container,
+            self._records.bundle(record),
+            self._places.sandbox(record.pod_uid),
+            watched.health,
+            changed=lambda: self._wake(record.pod_uid),
+            unhealthy=unhealthy,
+        )
+        watched.probes = self._own(work)
+
+    def watch_stranger(self, record: Record, live: Live) -> None:
+        """Watch a container whose pod is not known any more."""
+        if record.id not in live.watched:
+            self._watch(record, live, Health(started=True, ready=False))
+
+    def _watch(self, record: Record, live: Live, health: Health) -> Watched:
+        ended = asyncio.Event()
+
+        def told() -> None:
+            ended.set()
+            self._wake(record.pod_uid)
+
+        watched = Watched(ended, self._containers.watch(self._records.bundle(record), told), health)
+        live.watched[record.id] = watched
+        return watched
+
+    async def started(self, pod: kinds.Pod, container: kinds.Container, record: Record, live: Live) -> None:
+        """Run the hook after the start; a container whose hook fails is ended."""
+        hook = container.lifecycle.post_start if container.lifecycle is not None else None
+        if hook is None:
+            return
+        try:
+            if hook.exec is not None:
+                bundle = self._records.bundle(record)
+                answer = await inside.run(self._containers, bundle, hook.exec.command, seconds=HOOK_SECONDS)
+                if answer.exit_code == 0:
+                    return
+            elif hook.sleep is not None:
+                await self._clock.sleep(hook.sleep.seconds)
+                return
+        except errors.HostError as error:
+            log.info("hook after the start failed id=%s reason=%s", record.id, error)
+        self._events.tell(pod, "FailedPostStartHook", "PostStartHook failed", warning=True)
+        self.stop(pod, record, live, float(pod.spec.termination_grace_period_seconds or 30))
+
+    def stop(self, pod: kinds.Pod | None, record: Record, live: Live, grace: float) -> bool:
+        """Begin to end a container, or hurry it; True when it has just begun."""
+        deadline = self._clock.monotonic() + grace
+        watched = live.watched.get(record.id)
+        if watched is None:
+            return False
+        if watched.stop is not None:
+            watched.stop.hurry(deadline)
+            return False
+        if watched.probes is not None:
+            watched.probes.cancel()
+        watched.health.ready = False
+        watched.stop = Stop(self._records.bundle(record), watched.ended, deadline)
+        self._own(self._see_through(pod, record, watched.stop))
+        return True
+
+    async def _see_through(self, pod: kinds.Pod | None, record: Record, stop: Stop) -> None:
+        hook = _pre_stop(pod, record.container)
+        if not await stopping.run(stop, hook, containers=self._containers, clock=self._clock) and pod is not None:
+            self._events.tell(pod, "FailedPreStopHook", "PreStopHook failed", warning=True)
+        self._wake(record.pod_uid)
+
+
+def _pre_stop(pod: kinds.Pod | None, name: str) -> kinds.LifecycleHandler | None:
+    if pod is None:
+        return None
+    container = next((one for one in (*pod.spec.containers, *pod.spec.init_containers) if one.name == name), None)
+    return container.lifecycle.pre_stop if container is not None and container.lifecycle is not None else None

@@ -1,0 +1,206 @@
+"""From a container in a pod's spec to a running process."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from localpv import errors
+from localpv.api import kinds
+from localpv.host.containers import Containers
+from localpv.host.layers import Layers
+from localpv.lifecycle.mount.waiting import NotReady, Prepared
+from localpv.pods import bundle, environment, files, rights
+from localpv.pods.bundle import Binding
+from localpv.pods.environment import Environment
+from localpv.pods.images.store import Image, Images
+from localpv.pods.places import Places
+from localpv.pods.problems import BadConfig, NoImage, NotStarted, RunError
+from localpv.pods.records import Record, Records, id_of
+from localpv.runtime.clock import Clock
+
+LAYERS = "layers"
+"""Folder of a container with its root; all else beside it is kept a little longer."""
+
+
+class SubPaths(Protocol):
+    """Parts of volumes."""
+
+    async def sub_path(
+        self, pod_uid: str, container: str, index: int, prepared: Prepared, sub_path: str, *, read_only: bool
+    ) -> Path: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Starter:
+    """Makes containers and starts them."""
+
+    node: str
+    boot: str
+    places: Places
+    records: Records
+    images: Images
+    environment: Environment
+    layers: Layers
+    containers: Containers
+    volumes: SubPaths
+    clock: Clock
+
+    async def create(
+        self, pod: kinds.Pod, container: kinds.Container, prepared: Mapping[str, Prepared], *, delay: float
+    ) -> Record:
+        """Make the next attempt of a container, ready to be started; NotStarted says why it cannot be."""
+        image = self.find_image(container)
+        attempts = self.records.of(pod.metadata.uid).get(container.name, [])
+        number = attempts[-1].attempt + 1 if attempts else _known_restarts(pod, container)
+        record = Record(
+            id=id_of(pod.metadata.uid, container.name, number),
+            pod_uid=pod.metadata.uid,
+            pod_name=pod.metadata.name,
+            namespace=pod.metadata.namespace,
+            container=container.name,
+            attempt=number,
+            image=container.image,
+            image_id=image.id,
+            boot=self.boot,
+            created_at=now(self.clock),
+            delay=delay,
+            stdin=container.stdin,
+            terminal=container.tty,
+        )
+        plan = await self._plan(pod, container, record, image, prepared)
+        # Before anything is made: whatever of it there is after a crash belongs to this record.
+        self.records.save(record)
+        folder = self.places.container(record.id)
+        try:
+            await self.layers.stack(self.images.root(image), folder / LAYERS)
+            (folder / "config.json").write_bytes(msgspec.json.encode(bundle.config(plan)))
+            await self.containers.create(self.records.bundle(record))
+            # The container has it now; in this machine's tree it would only have to be cleaned up some day.
+            await self.layers.hide(folder / LAYERS)
+        except errors.HostError as error:
+            await self.undo(record)
+            raise NotStarted(error.message, hint=error.hint) from error
+        except BaseException:
+            await self.undo(record)
+            raise
+        return record
+
+    async def start(self, record: Record) -> Record:
+        """Start what was created."""
+        try:
+            await self.containers.start(self.records.bundle(record))
+        except errors.HostError as error:
+            await self.undo(record)
+            raise RunError(error.message, hint=error.hint) from error
+        started = msgspec.structs.replace(record, started_at=now(self.clock))
+        self.records.save(started)
+        return started
+
+    async def undo(self, record: Record) -> None:
+        """As if it had never been begun; what cannot be undone now is found again by its record."""
+        with contextlib.suppress(errors.HostError):
+            await self.containers.delete(self.records.bundle(record))
+            await self.layers.remove(self.places.container(record.id))
+            self.records.drop(record)
+
+    def find_image(self, container: kinds.Container) -> Image:
+        image = self.images.find(container.image)
+        if image is None:
+            raise NoImage(
+                f'Container image "{container.image}" is not on this machine, and nothing is pulled from registries;'
+                " import it from an archive: localpv image import FILE"
+            )
+        return image
+
+    async def _plan(
+        self,
+        pod: kinds.Pod,
+        container: kinds.Container,
+        record: Record,
+        image: Image,
+        prepared: Mapping[str, Prepared],
+    ) -> bundle.Plan:
+        root = self.images.root(image)
+        user = rights.user_of(pod, container, image_user=image.config.user, root=root)
+        values = await self.environment.of(pod, container)
+        args = environment.command(container, image.config, values)
+        if not args:
+            raise BadConfig("no command specified", hint="the image has none, so the container must say what to run")
+        bindings = files.write(pod, self.places.etc(pod.metadata.uid), node=self.node)
+        bindings = [
+            one for one in bindings if all(m.mount_path.rstrip("/") != one.target for m in container.volume_mounts)
+        ]
+        bindings += await self._mounts(pod, container, prepared, values)
+        bindings.append(self._termination_log(container, record))
+        devices = [
+            (device.device_path, bundle.volume_of(prepared, device.name, device=True))
+            for device in container.volume_devices
+        ]
+        uid = pod.metadata.uid
+        return bundle.Plan(
+            pod=pod,
+            container=container,
+            id=record.id,
+            root=self.places.container(record.id) / LAYERS / "root",
+            args=args,
+            env=environment.merged(image.config, values, files.host_name(pod, node=self.node)),
+            working_dir=environment.expand(bundle.working_dir(container, image.config.working_dir), {}),
+            user=user,
+            bindings=bindings,
+            devices=devices,
+            sandbox=self.places.sandbox(uid),
+        )
+
+    async def _mounts(
+        self,
+        pod: kinds.Pod,
+        container: kinds.Container,
+        prepared: Mapping[str, Prepared],
+        values: Mapping[str, str],
+    ) -> list[Binding]:
+        found = []
+        for index, mount in enumerate(container.volume_mounts):
+            volume = bundle.volume_of(prepared, mount.name, device=False)
+            if mount.mount_propagation not in (None, "None"):
+                raise BadConfig(
+                    f"mountPropagation {mount.mount_propagation} of {mount.mount_path} is not supported on this engine"
+                )
+            source, read_only = volume.path, volume.read_only or mount.read_only
+            part = mount.sub_path or environment.expand(mount.sub_path_expr, values)
+            if part:
+                try:
+                    source = await self.volumes.sub_path(
+                        pod.metadata.uid, container.name, index, volume, part, read_only=read_only
+                    )
+                except (NotReady, errors.HostError) as error:
+                    raise BadConfig(
+                        f'failed to prepare subPath for volumeMount "{mount.name}": {error.message}', hint=error.hint
+                    ) from error
+            target = mount.mount_path if mount.mount_path.startswith("/") else f"/{mount.mount_path}"
+            found.append(Binding(source=source, target=target, read_only=read_only))
+        return found
+
+    def _termination_log(self, container: kinds.Container, record: Record) -> Binding:
+        folder = self.places.container(record.id)
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / "termination-log"
+        path.touch()
+        path.chmod(0o666)  # whoever the container runs as may leave a last word
+        return Binding(source=path, target=container.termination_message_path or bundle.TERMINATION_LOG)
+
+
+def _known_restarts(pod: kinds.Pod, container: kinds.Container) -> int:
+    """The number of the first attempt of which nothing is on disk: not 0 when there were others before."""
+    told = (*pod.status.container_statuses, *pod.status.init_container_statuses)
+    known = next((one for one in told if one.name == container.name), None)
+    return known.restart_count + 1 if known is not None and known.container_id else 0
+
+
+def now(clock: Clock) -> str:
+    return clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")

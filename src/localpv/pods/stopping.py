@@ -1,0 +1,89 @@
+"""Ending a container gracefully: its hook, a word to it, some time, then by force."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from dataclasses import dataclass, field
+
+from localpv import errors
+from localpv.api import kinds
+from localpv.host.containers import Bundle, Containers
+from localpv.pods import inside
+from localpv.runtime.clock import Clock
+
+KILL_SECONDS = 10.0
+"""How long a killed container may take to be gone before the runtime is asked to delete it."""
+
+SHORTEST_SECONDS = 2.0
+"""What is left for a container whose hook has used up the time."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Stop:
+    """One container that is being ended."""
+
+    bundle: Bundle
+    ended: asyncio.Event
+    """Set when it has."""
+
+    deadline: float
+    """When patience ends, on the clock that never goes back."""
+
+    sooner: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def hurry(self, deadline: float) -> None:
+        """Somebody wants it gone earlier."""
+        if deadline < self.deadline:
+            self.deadline = deadline
+            self.sooner.set()
+
+
+async def run(stop: Stop, hook: kinds.LifecycleHandler | None, *, containers: Containers, clock: Clock) -> bool:
+    """See it through; False when the hook failed."""
+    content = True
+    if hook is not None and not stop.ended.is_set():
+        content = await _hook(stop, hook, containers=containers, clock=clock)
+        stop.deadline = max(stop.deadline, clock.monotonic() + SHORTEST_SECONDS)
+    if stop.deadline > clock.monotonic():
+        await containers.signal(stop.bundle, signal.SIGTERM)
+        while not stop.ended.is_set() and (left := stop.deadline - clock.monotonic()) > 0:
+            stop.sooner.clear()
+            await _first(stop, left)
+    if not stop.ended.is_set():
+        await containers.signal(stop.bundle, signal.SIGKILL)
+        try:
+            async with asyncio.timeout(KILL_SECONDS):
+                await stop.ended.wait()
+        except TimeoutError:
+            log.warning("container does not end, the runtime deletes it id=%s", stop.bundle.id)
+            await containers.delete(stop.bundle)
+    return content
+
+
+async def _hook(stop: Stop, hook: kinds.LifecycleHandler, *, containers: Containers, clock: Clock) -> bool:
+    left = max(stop.deadline - clock.monotonic(), 0.1)
+    try:
+        async with asyncio.timeout(left):
+            if hook.exec is not None:
+                answer = await inside.run(containers, stop.bundle, hook.exec.command, seconds=left)
+                return answer.exit_code == 0
+            if hook.sleep is not None:
+                await _first(stop, float(hook.sleep.seconds))
+    except (TimeoutError, errors.HostError) as error:
+        log.info("hook before the end failed id=%s reason=%s", stop.bundle.id, error)
+        return False
+    return True
+
+
+async def _first(stop: Stop, seconds: float) -> None:
+    """Wait for the end, for a word to hurry, or for so many seconds."""
+    waits = [asyncio.ensure_future(stop.ended.wait()), asyncio.ensure_future(stop.sooner.wait())]
+    try:
+        await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()

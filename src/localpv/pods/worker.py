@@ -1,0 +1,356 @@
+"""One pod, one step: compares what the API wants with what runs on this machine, and does what is missing.
+
+Every step reads the present state of the pod, of the records and of the runtime, so it can be taken at any time and
+after any crash. The order is fixed: volumes before namespaces before containers at the start, the other way round at
+the end, and the Pod object goes last, because with it go the claims that protect the volumes.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import timedelta
+from typing import Protocol
+
+from localpv import errors
+from localpv.api import kinds
+from localpv.api.kinds import Kind, StateWaiting
+from localpv.client.objects import Objects, Patch
+from localpv.host.sandboxes import Sandboxes
+from localpv.lifecycle.mount.waiting import NotReady, Prepared
+from localpv.pods import bundle, deciding, files, reporting, starting
+from localpv.pods.keeping import Keeper
+from localpv.pods.live import Live
+from localpv.pods.places import Places
+from localpv.pods.problems import NoImage, NotStarted
+from localpv.pods.records import Record, Records
+from localpv.pods.starting import Starter
+from localpv.pods.undertaking import Undertaker
+from localpv.runtime.clock import Clock
+from localpv.runtime.controller import Done, LookAgain, Outcome
+
+IMAGE_SECONDS = 2.0
+"""How often to look for an image that is missing: somebody may be importing it."""
+
+RETRY_SECONDS = 10.0
+"""How often to try again what a container's configuration asks for and is not there."""
+
+REFRESH_SECONDS = 60.0
+"""How often volumes made from ConfigMaps and Secrets are brought up to date."""
+
+FORCED_SECONDS = 1.0
+"""What containers get whose pod was deleted without waiting for them."""
+
+FINISHED = ("Succeeded", "Failed")
+
+log = logging.getLogger(__name__)
+
+
+class Events(Protocol):
+    def tell(self, about: Kind, reason: str, message: str, *, warning: bool = False, part: str = "") -> None: ...
+
+
+class Volumes(Protocol):
+    async def set_up(self, pod: kinds.Pod) -> Mapping[str, Prepared]: ...
+
+    async def refresh(self, pod: kinds.Pod) -> None: ...
+
+
+Admit = Callable[[kinds.Pod], Awaitable[tuple[str, str] | None]]
+"""Why a pod that was put on this node cannot run here: a reason and a message; None when it can."""
+
+
+class Worker:
+    """Looks after the pods of this machine, one step at a time."""
+
+    def __init__(
+        self,
+        *,
+        node: str,
+        host_ip: str,
+        find: Callable[[str], kinds.Pod | None],
+        objects: Objects[kinds.Pod],
+        volumes: Volumes,
+        sandboxes: Sandboxes,
+        starter: Starter,
+        keeper: Keeper,
+        undertaker: Undertaker,
+        records: Records,
+        places: Places,
+        events: Events,
+        clock: Clock,
+        admit: Admit | None = None,
+    ) -> None:
+        self._node, self._host_ip = node, host_ip
+        self._find, self._objects = find, objects
+        self._volumes, self._sandboxes = volumes, sandboxes
+        self._starter, self._keeper, self._undertaker = starter, keeper, undertaker
+        self._records, self._places = records, places
+        self._events, self._clock, self._admit = events, clock, admit
+        self._live: dict[str, Live] = {}
+
+    def live(self, uid: str) -> Live:
+        return self._live.setdefault(uid, Live())
+
+    async def reconcile(self, uid: str) -> Outcome:
+        pod, live = self._find(uid), self.live(uid)
+        await self._undertaker.collect(uid, pod, live)
+        if pod is None:
+            return await self._clear(uid, live)
+        self._keeper.watch_all(pod, live)
+        if pod.metadata.deleting:
+            return await self._wind_up(pod, live)
+        if pod.status.phase in FINISHED:
+            return await self._settle(pod, live)
+        refusal = self._overdue(pod) or await self._refused(pod)
+        if refusal is not None:
+            return await self._fail(pod, live, *refusal)
+        return await self._advance(pod, live)
+
+    async def _advance(self, pod: kinds.Pod, live: Live) -> Outcome:
+        """Bring the pod one step further."""
+        uid = pod.metadata.uid
+        await self._prepare(pod, live)
+        made = self._plan(pod, live)
+        trouble: NotStarted | None = None
+        for container in made.start:
+            try:
+                await self._start(pod, container, live)
+            except NotStarted as error:
+                trouble = error
+                live.waiting[container.name] = StateWaiting(reason=error.reason, message=error.message)
+                self._tell_failure(pod, container, error)
+        if made.start:
+            made = self._plan(pod, live)
+        for name in made.stop[:1]:
+            self._stop(pod, live, self._records.latest(uid)[name], self._grace(pod), f"Stopping container {name}")
+        for record in self._records.latest(uid).values():
+            if record.running and (watched := live.watched.get(record.id)) and watched.health.dead:
+                probe = watched.health.dead
+                message = f"Container {record.container} failed {probe} probe, will be restarted"
+                self._stop(pod, live, record, self._grace(pod), message)
+        self._tell_back_off(pod, live, made)
+        over = made.over and not made.stop
+        await self._report(pod, live, made, over=over)
+        if over:
+            return await self._settle(pod, live)
+        if made.start and trouble is None:
+            return LookAgain(after=0.0)  # the next init container, or what has come up meanwhile
+        waits = [made.again, self._until_overdue(pod), REFRESH_SECONDS if live.prepared else None]
+        if trouble is not None:
+            waits.append(IMAGE_SECONDS if isinstance(trouble, NoImage) else RETRY_SECONDS)
+        found = [wait for wait in waits if wait is not None]
+        return LookAgain(after=max(min(found), 0.05)) if found else Done()
+
+    async def _prepare(self, pod: kinds.Pod, live: Live) -> None:
+        """Volumes, then namespaces; a volume that is not ready is told, and tried again by the loop."""
+        uid = pod.metadata.uid
+        if live.prepared is None:
+            try:
+                live.prepared = await self._volumes.set_up(pod)
+            except NotReady as error:
+                said = f"{error.message}; {error.hint}" if error.hint else error.message
+                self._events.tell(pod, error.event, said, warning=True)
+                await self._report(pod, live, deciding.Plan())
+                raise
+        else:
+            await self._volumes.refresh(pod)
+        if not live.sandbox:
+            names = bundle.shared_namespaces(pod)
+            folder = self._places.sandbox(uid)
+            await self._sandboxes.make(folder, namespaces=names, host_name=files.host_name(pod, node=self._node))
+            live.sandbox = True
+
+    async def _start(self, pod: kinds.Pod, container: kinds.Container, live: Live) -> None:
+        assert live.prepared is not None
+        attempts = self._records.of(pod.metadata.uid).get(container.name, [])
+        delay = deciding.next_delay(attempts[-1]) if attempts else 0.0
+        part = _part(pod, container)
+        self._starter.find_image(container)
+        if container.name not in live.waiting:
+            said = f'Container image "{container.image}" already present on machine'
+            self._events.tell(pod, "Pulled", said, part=part)
+        record = await self._starter.create(pod, container, live.prepared, delay=delay)
+        self._events.tell(pod, "Created", f"Created container: {container.name}", part=part)
+        record = await self._starter.start(record)
+        self._events.tell(pod, "Started", f"Started container {container.name}", part=part)
+        live.waiting.pop(container.name, None)
+        live.backed_off.discard(container.name)
+        self._keeper.watch(pod, container, record, live)
+        await self._keeper.started(pod, container, record, live)
+        await self._undertaker.forget_old(record)
+
+    def _plan(self, pod: kinds.Pod, live: Live) -> deciding.Plan:
+        def started(record: Record) -> bool:
+            watched = live.watched.get(record.id)
+            return watched is not None and watched.health.started
+
+        latest = self._records.latest(pod.metadata.uid)
+        return deciding.plan(pod, latest, now=self._clock.now(), boot=self._starter.boot, started=started)
+
+    async def _fail(self, pod: kinds.Pod, live: Live, reason: str, message: str) -> Outcome:
+        """The pod as a whole has failed: end what runs, then say so."""
+        if self._stop_next(pod, live, self._grace(pod)):
+            return Done()
+        await self._report(pod, live, deciding.Plan(over=True), over=True, reason=reason, message=message)
+        self._events.tell(pod, reason, message, warning=True)
+        return await self._settle(pod, live)
+
+    async def _settle(self, pod: kinds.Pod, live: Live) -> Outcome:
+        """A pod that has finished keeps its logs and nothing else."""
+        if live.settled or self._stop_next(pod, live, self._grace(pod)):
+            return Done()
+        await self._undertaker.release(pod.metadata.uid)
+        live.settled, live.prepared, live.sandbox = True, None, False
+        return Done()
+
+    async def _wind_up(self, pod: kinds.Pod, live: Live) -> Outcome:
+        """A pod that is being deleted: its containers, its volumes, then the object itself."""
+        assert pod.metadata.deletion_timestamp is not None
+        left = kinds.read_time(pod.metadata.deletion_timestamp) - self._clock.now()
+        if self._stop_next(pod, live, max(left.total_seconds(), FORCED_SECONDS)):
+            await self._report(pod, live, self._plan(pod, live))
+            return Done()
+        if pod.status.phase not in FINISHED:
+            await self._report(pod, live, self._plan(pod, live), over=True)
+        uid, meta = pod.metadata.uid, pod.metadata
+        await self._undertaker.release(uid)
+        live.prepared, live.sandbox = None, False
+        try:
+            await self._objects.delete(meta.name, meta.namespace, uid=uid, grace_seconds=0)
+        except (errors.NotFound, errors.Conflict):
+            log.debug("pod was gone already pod=%s uid=%s", meta.key, uid)
+        # The rest goes when the object has: until then somebody may want to read the logs.
+        return Done()
+
+    async def _clear(self, uid: str, live: Live) -> Outcome:
+        """The object is gone, by force or while nobody looked: nothing of it stays."""
+        waits = False
+        for record in self._records.latest(uid).values():
+            if record.end is None:
+                self._keeper.watch_stranger(record, live)
+                self._keeper.stop(None, record, live, FORCED_SECONDS)
+                waits = True
+        if waits:
+            return Done()
+        await self._undertaker.release(uid)
+        await self._undertaker.bury_pod(uid)
+        self._live.pop(uid, None)
+        return Done()
+
+    def _stop_next(self, pod: kinds.Pod, live: Live, grace: float) -> bool:
+        """Order the next containers to end; whether any is left."""
+        latest = self._records.latest(pod.metadata.uid)
+        steps = deciding.stop_order(pod, latest)
+        for name in steps[0] if steps else ():
+            self._stop(pod, live, latest[name], grace, f"Stopping container {name}")
+        return bool(steps)
+
+    def _stop(self, pod: kinds.Pod, live: Live, record: Record, grace: float, message: str) -> None:
+        if self._keeper.stop(pod, record, live, grace):
+            container = _spec_of(pod, record.container)
+            self._events.tell(pod, "Killing", message, part=_part(pod, container) if container else "")
+
+    async def _report(
+        self,
+        pod: kinds.Pod,
+        live: Live,
+        made: deciding.Plan,
+        *,
+        over: bool = False,
+        reason: str = "",
+        message: str = "",
+    ) -> None:
+        """Write the status, if it is another than before."""
+        uid = pod.metadata.uid
+        waiting = dict(live.waiting)
+        for name, delay in made.backing_off.items():
+            waiting[name] = StateWaiting(reason="CrashLoopBackOff", message=_back_off(pod, name, delay))
+        healthy = {
+            record.container: watched.health
+            for record in self._records.latest(uid).values()
+            if record.running and (watched := live.watched.get(record.id)) is not None
+        }
+        world = reporting.World(
+            records=self._records.of(uid),
+            waiting=waiting if not over else {},
+            ready=frozenset(name for name, health in healthy.items() if health.ready and health.started),
+            started=frozenset(name for name, health in healthy.items() if health.started),
+            initialized=made.initialized,
+            sandbox=live.sandbox and not over,
+            over=over,
+            reason=reason,
+            message=message,
+            now=starting.now(self._clock),
+            host_ip=self._host_ip,
+        )
+        newest = live.newest(pod)
+        new = reporting.status(newest, world)
+        if new == newest.status:
+            return
+        try:
+            live.written = await self._objects.patch(
+                pod.metadata.name,
+                reporting.patch(pod, new),
+                pod.metadata.namespace,
+                how=Patch.STRATEGIC,
+                subresource="status",
+            )
+        except errors.NotFound:
+            live.written = None  # it went meanwhile; the cache will say so
+
+    def _tell_failure(self, pod: kinds.Pod, container: kinds.Container, error: NotStarted) -> None:
+        part = _part(pod, container)
+        if isinstance(error, NoImage):
+            self._events.tell(pod, error.reason, error.message, warning=True, part=part)
+            self._events.tell(pod, "Failed", f"Error: {error.reason}", warning=True, part=part)
+        else:
+            said = f"Error: {error.message}; {error.hint}" if error.hint else f"Error: {error.message}"
+            self._events.tell(pod, "Failed", said, warning=True, part=part)
+
+    def _tell_back_off(self, pod: kinds.Pod, live: Live, made: deciding.Plan) -> None:
+        for name in made.backing_off:
+            if name not in live.backed_off:
+                live.backed_off.add(name)
+                container = _spec_of(pod, name)
+                meta = pod.metadata
+                said = f"Back-off restarting failed container {name} in pod {meta.name}_{meta.namespace}({meta.uid})"
+                self._events.tell(pod, "BackOff", said, warning=True, part=_part(pod, container) if container else "")
+
+    async def _refused(self, pod: kinds.Pod) -> tuple[str, str] | None:
+        """Asked once, before anything of the pod is on this machine."""
+        if self._admit is None or pod.status.start_time or self._records.of(pod.metadata.uid):
+            return None
+        return await self._admit(pod)
+
+    def _overdue(self, pod: kinds.Pod) -> tuple[str, str] | None:
+        left = self._until_overdue(pod)
+        if left is None or left > 0:
+            return None
+        return "DeadlineExceeded", "Pod was active on the node longer than the specified deadline"
+
+    def _until_overdue(self, pod: kinds.Pod) -> float | None:
+        started, seconds = pod.status.start_time, pod.spec.active_deadline_seconds
+        if started is None or seconds is None:
+            return None
+        return (kinds.read_time(started) + timedelta(seconds=seconds) - self._clock.now()).total_seconds()
+
+    def _grace(self, pod: kinds.Pod) -> float:
+        seconds = pod.spec.termination_grace_period_seconds
+        return float(30 if seconds is None else seconds)
+
+
+def _back_off(pod: kinds.Pod, name: str, delay: float) -> str:
+    minutes, seconds = divmod(int(delay), 60)
+    told = f"{minutes}m{seconds}s" if minutes else f"{seconds}s"
+    meta = pod.metadata
+    return f"back-off {told} restarting failed container={name} pod={meta.name}_{meta.namespace}({meta.uid})"
+
+
+def _spec_of(pod: kinds.Pod, name: str) -> kinds.Container | None:
+    return next((one for one in (*pod.spec.containers, *pod.spec.init_containers) if one.name == name), None)
+
+
+def _part(pod: kinds.Pod, container: kinds.Container) -> str:
+    lists = "initContainers" if container in pod.spec.init_containers else "containers"
+    return f"spec.{lists}{{{container.name}}}"

@@ -1,0 +1,78 @@
+"""Where the part that runs pods is put together, over the real machine. On Kubernetes each node has a kubelet."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
+from localpv.client.client import Client
+from localpv.host.containers import RuncContainers
+from localpv.host.layers import KernelLayers
+from localpv.host.sandboxes import KernelSandboxes
+from localpv.host.workers import Workers
+from localpv.lifecycle.events import ApiEvents
+from localpv.lifecycle.mount import hands
+from localpv.lifecycle.mount.lookup import ApiLookup
+from localpv.lifecycle.mount.volumes import PodVolumes
+from localpv.pods import machine
+from localpv.pods.access import PodAccess
+from localpv.pods.images import busybox
+from localpv.pods.images.store import Images
+from localpv.pods.nodes import NodeKeeper
+from localpv.pods.places import Places
+from localpv.pods.runner import PodRunner
+from localpv.runtime.clock import Clock
+from localpv.runtime.group import Group
+
+FOLDER = "node"
+"""Below the data folder: everything of this machine's pods."""
+
+log = logging.getLogger(__name__)
+
+
+async def add_to(group: Group, *, client: Client, clock: Clock, node: str, data: Path) -> PodAccess | None:
+    """Add what runs pods to the components of a process; None where it cannot, which the log and the Node tell."""
+    places = Places(Path(os.path.realpath(data)) / FOLDER)
+    places.root.mkdir(parents=True, exist_ok=True, mode=0o750)
+    containers = RuncContainers(state=places.runtime)
+    here = machine.read(places.root)
+
+    def missing() -> tuple[str, ...]:
+        return containers.missing() if os.geteuid() == 0 else ("the rights of root", *containers.missing())
+
+    keeper = NodeKeeper(client, name=node, machine=here, clock=clock, missing=missing)
+    group.add("node", keeper.run, ready=keeper.tell)
+    if lacking := missing():
+        log.warning("pods do not run on this machine: missing %s; install runc and conmon", " and ".join(lacking))
+        return None
+    images = Images(places.images)
+    if await busybox.ensure(images) is None:
+        log.warning("no busybox image: install the package busybox-static, or import one")
+    workers = Workers()
+    events = ApiEvents(client, component="localpv", clock=clock)
+    lookup = ApiLookup(client, node=node)
+    runner = PodRunner(
+        client,
+        node=node,
+        host_ip=here.address,
+        boot=here.boot_id,
+        machine=here.capacity(),
+        places=places,
+        images=images,
+        containers=containers,
+        sandboxes=KernelSandboxes(workers=workers),
+        layers=KernelLayers(workers=workers),
+        volumes=PodVolumes(
+            root=places.root,
+            hands=hands.on_this_machine(workers=workers),
+            lookup=lookup,
+            on_warning=lambda pod, reason, message: events.tell(pod, reason, message, warning=True),
+        ),
+        sources=lookup,
+        events=events,
+        clock=clock,
+    )
+    group.add("events of pods", events.run)
+    group.add("pods", runner.run, ready=runner.pods.wait_synced)
+    return PodAccess(records=runner.records, containers=containers, places=places)
