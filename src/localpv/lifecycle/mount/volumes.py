@@ -107,7 +107,8 @@ class PodVolumes:
         """Uids of pods of which any volume, or a trace of one, is on the disk."""
         layout, folders = self.layout, self._hands.folders
         own = {VOLUMES, DEVICES, SUB_PATHS}
-        pods = {uid for uid in folders.names(layout.pods) if own & set(folders.names(layout.pod(uid)))}
+        inside = {uid: set(folders.names(layout.pod(uid))) for uid in folders.names(layout.pods)}
+        pods = {uid for uid, names in inside.items() if names & own or not names}
         mapped = {
             uid for volume in folders.names(layout.global_maps) for uid in folders.names(layout.global_map(volume))
         }

@@ -11,9 +11,12 @@ from typing import Any
 import msgspec
 
 from localpv.api import kinds
+from localpv.host.own_folders import DiskFolders
 from localpv.lifecycle import identity as identities
-from localpv.lifecycle.mount import recorded
+from localpv.lifecycle.mount import Hands, PodVolumes, recorded
 from localpv.model.identity import Identity
+from localpv.testing import fake_host, fake_mounting
+from localpv.testing.clock import FakeClock
 
 _numbers = itertools.count(1)
 
@@ -119,3 +122,71 @@ def a_pod(
             security_context=kinds.PodSecurityContext(fs_group=group, fs_group_change_policy=policy),
         ),
     )
+
+
+class Machine:
+    """A machine in memory whose own folders are real; all parts write into one log."""
+
+    def __init__(self, root: Path) -> None:
+        self.machine = fake_host.FakeMachine()
+        self.log: list[str] = []
+        self.mounting = fake_mounting.FakeMounting(self.machine, log=self.log)
+        self.file_systems = fake_mounting.FakeFileSystems(self.machine, log=self.log)
+        self.holding = fake_mounting.FakeHolding(self.machine, log=self.log)
+        self.ownership = fake_mounting.FakeOwnership(log=self.log)
+        self.file_sets = fake_mounting.FakeFileSets()
+        self.trees = RealTrees(self.machine)
+        self.hands = Hands(
+            mounts=fake_host.FakeMounts(self.machine),
+            mounting=self.mounting,
+            devices=fake_host.FakeDevices(self.machine),
+            file_systems=self.file_systems,
+            holding=self.holding,
+            ownership=self.ownership,
+            sub_paths=fake_mounting.FakeSubPaths(self.mounting),
+            trees=self.trees,
+            folders=DiskFolders(),
+            file_sets=self.file_sets,
+        )
+        self.lookup, self.clock = FakeLookup(), FakeClock()
+        self.warnings: list[tuple[str, str]] = []
+        self.root = root
+        self.volumes = self.restarted()
+
+    def restarted(self) -> PodVolumes:
+        """As after a new start: what was in memory is gone, what is on the disk is there."""
+        self.volumes = PodVolumes(
+            root=self.root,
+            hands=self.hands,
+            lookup=self.lookup,
+            clock=self.clock,
+            on_warning=lambda pod, reason, message: self.warnings.append((reason, message)),
+        )
+        return self.volumes
+
+    def left(self) -> list[str]:
+        """Mounts, holds, folders and links of volumes that are still there.
+
+        A note about an unfinished file system may stay: whoever has the volume next finishes it.
+        """
+        own = self.volumes.layout.root
+        files = [str(path.relative_to(own)) for path in own.rglob("*")] if own.exists() else []
+        keep = {"pods", "plugins", "plugins/kubernetes.io", "plugins/kubernetes.io/local-volume"}
+        base = "plugins/kubernetes.io/local-volume"
+        keep |= {f"{base}/mounts", f"{base}/volumeDevices", f"{base}/making"}
+        return [
+            *(path for path in files if path not in keep and not path.startswith(f"{base}/making/")),
+            *(str(mount.mount_point) for mount in self.machine.mounted if own in mount.mount_point.parents),
+            *self.holding.held_now,
+        ]
+
+
+class RealTrees(fake_host.FakeTrees):
+    """Empties the real folders of a test, and refuses where the fake machine has something mounted."""
+
+    async def empty(self, path: Path, *, inside: Path, on_progress: Any = None) -> int:
+        self.machine.folders |= {path, *path.parents}
+        await super().empty(path, inside=inside)
+        for entry in sorted(path.rglob("*"), reverse=True):
+            entry.rmdir() if entry.is_dir() and not entry.is_symlink() else entry.unlink()
+        return 0

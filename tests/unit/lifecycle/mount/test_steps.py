@@ -1,0 +1,375 @@
+"""The order of steps, who counts as the first and who as the last, and death after each step."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from tests.unit.lifecycle.mount.world import Machine, a_pod, claim_volume
+
+from localpv import errors
+from localpv.api import kinds
+from localpv.lifecycle.mount import NotReady
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    found = Machine(tmp_path / "node")
+    found.machine.make_folder("/mnt/disks/vol1")
+    found.machine.add_disk("/dev/sdb")
+    found.machine.add_disk("/dev/sdc")
+    return found
+
+
+async def refused(machine: Machine, pod: kinds.Pod) -> NotReady:
+    with pytest.raises(NotReady) as caught:
+        await machine.volumes.set_up(pod)
+    assert caught.value.message
+    return caught.value
+
+
+@pytest.mark.seed("PLG-12")
+async def test_a_blank_device_is_made_checked_mounted_once_and_bound_for_each_pod(machine: Machine) -> None:
+    machine.lookup.offer("/dev/sdb")
+    one, two = a_pod(claim_volume(), group=7), a_pod(claim_volume(), group=7)
+    await machine.volumes.set_up(one)
+    assert machine.log == ["mkfs.ext4 sdb", "fsck sdb", "mount sdb", "give to 7", "bind pv"]
+    machine.log.clear()
+    await machine.volumes.set_up(two)
+    await machine.volumes.set_up(one)
+    assert machine.log == ["bind pv"]
+    machine.log.clear()
+    await machine.volumes.tear_down(one.metadata.uid)
+    assert machine.log == ["unmount pv"]
+    await machine.volumes.tear_down(two.metadata.uid)
+    assert machine.log == ["unmount pv", "unmount pv", "unmount pv"]
+    assert machine.left() == []
+
+
+@pytest.mark.parametrize("fs_type", ["xfs", "btrfs", "ext3"])
+async def test_the_file_system_is_the_one_that_the_volume_says(machine: Machine, fs_type: str) -> None:
+    machine.lookup.offer("/dev/sdb", fs_type=fs_type)
+    await machine.volumes.set_up(a_pod(claim_volume()))
+    assert machine.log[0] == f"mkfs.{fs_type} sdb"
+
+
+async def test_a_file_system_that_is_there_is_kept(machine: Machine) -> None:
+    machine.machine.make_file_system("/dev/sdb", kind="xfs")
+    machine.lookup.offer("/dev/sdb")
+    await machine.volumes.set_up(a_pod(claim_volume()))
+    assert machine.log == ["fsck sdb", "mount sdb", "bind pv"]
+
+
+async def test_another_file_system_than_the_volume_says_is_told_and_mended(machine: Machine) -> None:
+    machine.machine.make_file_system("/dev/sdb", kind="xfs")
+    machine.lookup.offer("/dev/sdb", fs_type="ext4")
+    pod = a_pod(claim_volume())
+    error = await refused(machine, pod)
+    assert error.reason == "WrongFileSystem" and "xfs" in error.message and error.hint
+    assert machine.log == []
+    machine.machine.make_file_system("/dev/sdb", kind="ext4")
+    await machine.volumes.set_up(pod)
+
+
+async def test_unknown_data_and_unknown_file_systems_are_never_written_over(machine: Machine) -> None:
+    machine.machine.disks[Path("/dev/sdb")].dirty = True
+    machine.lookup.offer("/dev/sdb")
+    assert (await refused(machine, a_pod(claim_volume()))).reason == "NotBlank"
+    machine.machine.make_file_system("/dev/sdb", kind="ntfs")
+    assert (await refused(machine, a_pod(claim_volume()))).reason == "WrongFileSystem"
+    assert not any(line.startswith("mkfs") for line in machine.log)
+
+
+async def test_a_busy_device_is_told_and_the_pod_goes_on_when_it_is_free(machine: Machine) -> None:
+    machine.machine.make_file_system("/dev/sdb")
+    machine.machine.mount("/dev/sdb", "/mnt/elsewhere")
+    machine.lookup.offer("/dev/sdb")
+    pod = a_pod(claim_volume())
+    error = await refused(machine, pod)
+    assert error.reason == "DeviceBusy" and "/mnt/elsewhere" in error.message
+    machine.machine.unmount("/mnt/elsewhere")
+    await machine.volumes.set_up(pod)
+
+
+async def test_a_hung_device_stops_only_the_pod_that_needs_it(machine: Machine) -> None:
+    machine.lookup.offer("/dev/sdb", name="hung")
+    machine.lookup.offer("/dev/sdc", name="well")
+    machine.machine.hung.add(Path("/dev/sdb"))
+    error = await refused(machine, a_pod(claim_volume("hung")))
+    assert error.reason == "NoAnswer"
+    await machine.volumes.set_up(a_pod(claim_volume("well")))
+
+
+async def test_a_mount_point_that_is_not_mounted_is_refused(machine: Machine) -> None:
+    machine.machine.make_file_system("/dev/sdb")
+    mount = machine.machine.mount("/dev/sdb", "/mnt/disks/vol2")
+    identity = await machine.hands.devices.behind(mount)
+    machine.lookup.offer("/mnt/disks/vol2", identity=identity)
+    await machine.volumes.set_up(a_pod(claim_volume()))
+    machine.machine.unmount("/mnt/disks/vol2")
+    pod = a_pod(claim_volume())
+    error = await refused(machine, pod)
+    assert error.reason == "NotMounted" and "mount" in error.hint
+    machine.machine.mount("/dev/sdc", "/mnt/disks/vol2")
+    assert (await refused(machine, pod)).reason == "DeviceChanged"
+    machine.machine.unmount("/mnt/disks/vol2")
+    machine.machine.mount("/dev/sdb", "/mnt/disks/vol2")
+    await machine.volumes.set_up(pod)
+
+
+async def test_a_directory_over_which_something_was_mounted_is_refused(machine: Machine) -> None:
+    table = await machine.hands.mounts.table()
+    identity = await machine.hands.devices.behind(table.mounts[0])
+    volume = machine.lookup.offer("/mnt/disks/vol1", identity=dataclasses.replace(identity, mount_id=0))
+    assert volume.metadata.annotations
+    await machine.volumes.set_up(a_pod(claim_volume()))
+    machine.machine.mount("/dev/sdb", "/mnt/disks/vol1")
+    assert (await refused(machine, a_pod(claim_volume()))).reason == "MountedOver"
+
+
+@pytest.mark.parametrize("mode", ["Filesystem", "Block"])
+async def test_another_disk_in_the_place_of_the_published_one_is_refused(machine: Machine, mode: str) -> None:
+    machine.machine.link("/mnt/disks/disk", "/dev/sdb")
+    identity = (await machine.hands.devices.describe(Path("/dev/sdb"))).identity
+    machine.lookup.offer("/mnt/disks/disk", mode=mode, identity=identity)
+    machine.machine.link("/mnt/disks/disk", "/dev/sdc")
+    pod = a_pod(claim_volume(), devices=["data"] if mode == "Block" else [])
+    error = await refused(machine, pod)
+    assert error.reason == "DeviceChanged" and "serial" in error.message
+    assert not machine.holding.held_now and not any(line.startswith("mkfs") for line in machine.log)
+    machine.machine.link("/mnt/disks/disk", "/dev/sdb")
+    await machine.volumes.set_up(pod)
+
+
+@pytest.mark.parametrize("mode", ["Filesystem", "Block"])
+async def test_while_pods_use_a_disk_no_other_one_takes_its_place(machine: Machine, mode: str) -> None:
+    machine.machine.link("/mnt/disks/disk", "/dev/sdb")
+    machine.lookup.offer("/mnt/disks/disk", mode=mode)
+    names = ["data"] if mode == "Block" else []
+    first = a_pod(claim_volume(), devices=names)
+    await machine.volumes.set_up(first)
+    machine.machine.link("/mnt/disks/disk", "/dev/sdc")
+    second = a_pod(claim_volume(), devices=names)
+    assert (await refused(machine, second)).reason == "DeviceChanged"
+    await machine.volumes.tear_down(first.metadata.uid)
+    await machine.volumes.tear_down(second.metadata.uid)
+    await machine.volumes.set_up(second)
+
+
+@pytest.mark.seed("PLG-11")
+async def test_the_group_is_given_by_the_first_pod_and_told_to_one_that_wants_another(machine: Machine) -> None:
+    machine.lookup.offer("/mnt/disks/vol1")
+    first, second = a_pod(claim_volume(), group=7), a_pod(claim_volume(), group=8)
+    await machine.volumes.set_up(first)
+    await machine.volumes.set_up(second)
+    assert machine.ownership.given == {Path("/mnt/disks/vol1"): 7}
+    assert [reason for reason, _ in machine.warnings] == ["AlreadyMountedVolume"]
+    await machine.volumes.tear_down(first.metadata.uid)
+    await machine.volumes.tear_down(second.metadata.uid)
+    await machine.volumes.set_up(a_pod(claim_volume(), group=8, policy="OnRootMismatch"))
+    assert machine.ownership.given == {Path("/mnt/disks/vol1"): 8}
+
+
+async def test_a_read_only_volume_is_not_given_to_a_group(machine: Machine) -> None:
+    machine.lookup.offer("/mnt/disks/vol1")
+    await machine.volumes.set_up(a_pod(claim_volume(read_only=True), group=7))
+    assert machine.ownership.given == {}
+
+
+async def test_a_volume_that_somebody_works_in_stays_until_he_is_done(machine: Machine) -> None:
+    machine.lookup.offer("/dev/sdb")
+    pod = a_pod(claim_volume())
+    place = (await machine.volumes.set_up(pod))["data"].path
+    machine.mounting.busy.add(place)
+    with pytest.raises(errors.DeviceBusy):
+        await machine.volumes.tear_down(pod.metadata.uid)
+    assert place.exists() and await machine.volumes.leftovers() == {pod.metadata.uid}
+    machine.mounting.busy.clear()
+    await machine.volumes.tear_down(pod.metadata.uid)
+    assert machine.left() == []
+
+
+async def test_pods_that_come_and_go_at_once_leave_nothing(machine: Machine) -> None:
+    machine.lookup.offer("/dev/sdb", name="disk")
+    machine.lookup.offer("/dev/sdc", name="raw", mode="Block")
+
+    async def live() -> None:
+        pod = a_pod(claim_volume("disk", name="a"), claim_volume("raw", name="b"), devices=["b"])
+        await machine.volumes.set_up(pod)
+        await asyncio.sleep(0)
+        await machine.volumes.tear_down(pod.metadata.uid)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(20):
+            group.create_task(live())
+    assert machine.left() == []
+    assert machine.log.count("mkfs.ext4 sdb") == 1
+
+
+# -- dying -------------------------------------------------------------------------------------------------------------
+
+
+class Died(BaseException):
+    """The process was killed."""
+
+
+class Dying:
+    """A part of the machine that dies after a number of calls that change something, all parts counted together."""
+
+    CHANGES: ClassVar = {
+        *("make", "remove", "remove_place", "open_to_all", "link", "unlink", "write", "replace", "empty"),
+        *("bind", "make_read_only", "mount", "mount_memory", "unmount", "hold", "release", "give"),
+    }
+
+    def __init__(self, part: Any, tick: Callable[[], None]) -> None:
+        self._part, self._tick = part, tick
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._part, name)
+        if name not in self.CHANGES:
+            return found
+        if not asyncio.iscoroutinefunction(found):
+
+            def now(*args: Any, **kwargs: Any) -> Any:
+                result = found(*args, **kwargs)
+                self._tick()
+                return result
+
+            return now
+
+        async def later(*args: Any, **kwargs: Any) -> Any:
+            result = await found(*args, **kwargs)
+            self._tick()
+            return result
+
+        return later
+
+
+def dying_after(machine: Machine, steps: int) -> None:
+    """Let the process die after so many steps; then everything in memory is gone."""
+    left = [steps]
+
+    def tick() -> None:
+        left[0] -= 1
+        if left[0] == 0:
+            raise Died
+
+    parts = {name: Dying(getattr(machine.hands, name), tick) for name in machine.hands.__dataclass_fields__}
+    machine.volumes = type(machine.volumes)(
+        root=machine.root,
+        hands=type(machine.hands)(**parts),
+        lookup=machine.lookup,
+        clock=machine.clock,
+    )
+
+
+def everything() -> kinds.Pod:
+    """A pod with a volume of each sort."""
+    return a_pod(
+        claim_volume("disk", name="a"),
+        claim_volume("raw", name="b"),
+        claim_volume("dir", name="c", read_only=True),
+        kinds.Volume(name="d", empty_dir=kinds.EmptyDirVolumeSource(medium="Memory")),
+        kinds.Volume(name="e", config_map=kinds.ConfigMapVolumeSource(name="settings")),
+        devices=["b"],
+        group=7,
+    )
+
+
+@pytest.mark.seed("RAW-10")
+@pytest.mark.parametrize("then", ["goes", "comes back"])
+async def test_dying_after_any_step_of_setting_up_loses_and_leaves_nothing(tmp_path: Path, then: str) -> None:
+    finished = 0
+    for steps in range(1, 100):
+        machine = Machine(tmp_path / str(steps))
+        machine.machine.make_folder("/mnt/disks/vol1")
+        machine.machine.add_disk("/dev/sdb")
+        machine.machine.add_disk("/dev/sdc")
+        machine.lookup.offer("/dev/sdb", name="disk")
+        machine.lookup.offer("/dev/sdc", name="raw", mode="Block")
+        machine.lookup.offer("/mnt/disks/vol1", name="dir")
+        machine.lookup.config_maps["default/settings"] = {"key": b"value"}
+        pod = everything()
+        dying_after(machine, steps)
+        try:
+            await machine.volumes.set_up(pod)
+            finished = steps
+        except Died:
+            assert await machine.restarted().leftovers() == {pod.metadata.uid}, f"unknown after step {steps}"
+        volumes = machine.restarted()
+        if then == "comes back":
+            prepared = await volumes.set_up(pod)
+            assert set(prepared) == {"a", "b", "c", "d", "e"}
+            table = await machine.hands.mounts.table()
+            assert table.at(prepared["c"].path).read_only  # type: ignore[union-attr]
+            assert await machine.holding.held(volumes.layout.lock_name("raw"))
+            assert machine.machine.disks[Path("/dev/sdb")].device.fs_type == "ext4"
+            assert not volumes.layout.making("disk").exists()
+        await volumes.tear_down(pod.metadata.uid)
+        assert machine.left() == [], f"left after death at step {steps}"
+        if finished:
+            break
+    assert finished > 15
+
+
+async def test_dying_after_any_step_of_tearing_down_leaves_nothing_after_the_next_try(tmp_path: Path) -> None:
+    finished = 0
+    for steps in range(1, 100):
+        machine = Machine(tmp_path / str(steps))
+        machine.machine.make_folder("/mnt/disks/vol1")
+        machine.machine.add_disk("/dev/sdb")
+        machine.machine.add_disk("/dev/sdc")
+        machine.lookup.offer("/dev/sdb", name="disk")
+        machine.lookup.offer("/dev/sdc", name="raw", mode="Block")
+        machine.lookup.offer("/mnt/disks/vol1", name="dir")
+        machine.lookup.config_maps["default/settings"] = {"key": b"value"}
+        pod = everything()
+        prepared = await machine.volumes.set_up(pod)
+        await machine.volumes.sub_path(pod.metadata.uid, "main", 0, prepared["a"], "part", read_only=False)
+        dying_after(machine, steps)
+        try:
+            await machine.volumes.tear_down(pod.metadata.uid)
+            finished = steps
+        except Died:
+            if machine.left():
+                assert pod.metadata.uid in await machine.restarted().leftovers(), f"unknown after step {steps}"
+        for uid in await machine.restarted().leftovers():
+            await machine.volumes.tear_down(uid)
+        assert machine.left() == [], f"left after death at step {steps}"
+        if finished:
+            break
+    assert finished > 15
+
+
+async def test_a_making_that_was_cut_short_is_finished_and_one_of_somebody_else_is_not(machine: Machine) -> None:
+    machine.lookup.offer("/dev/sdb")
+    pod = a_pod(claim_volume())
+    machine.file_systems.failures.append(errors.HostTimeout("killed"))
+    assert (await refused(machine, pod)).reason == "NoAnswer"
+    assert machine.machine.disks[Path("/dev/sdb")].dirty
+    await machine.restarted().set_up(pod)
+    assert machine.log.count("mkfs.ext4 sdb") == 2
+    await machine.volumes.tear_down(pod.metadata.uid)
+    assert machine.left() == []
+    # The note is gone: what is on the device from now on is somebody's data.
+    disk = machine.machine.disks[Path("/dev/sdb")]
+    disk.device = dataclasses.replace(disk.device, signatures=())
+    assert (await refused(machine, pod)).reason == "NotBlank"
+
+
+async def test_a_note_about_another_disk_or_volume_counts_for_nothing(machine: Machine) -> None:
+    machine.machine.link("/mnt/disks/disk", "/dev/sdb")
+    machine.lookup.offer("/mnt/disks/disk")
+    pod = a_pod(claim_volume())
+    machine.file_systems.failures.append(errors.HostTimeout("killed"))
+    await refused(machine, pod)
+    machine.machine.link("/mnt/disks/disk", "/dev/sdc")
+    machine.machine.disks[Path("/dev/sdc")].dirty = True
+    assert (await refused(machine, pod)).reason == "NotBlank"
+    machine.machine.link("/mnt/disks/disk", "/dev/sdb")
+    machine.lookup.offer("/mnt/disks/disk")  # the same name, but another volume
+    assert (await refused(machine, pod)).reason == "NotBlank"
