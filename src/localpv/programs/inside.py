@@ -6,6 +6,7 @@ same: the request only does not leave the process. Reads are few, and watches st
 
 from __future__ import annotations
 
+import time
 import urllib.parse
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -30,7 +31,16 @@ STREAMS = ("/exec", "/attach", "/portforward")
 class InsideTransport:
     """Writes to the server in this process, and reads from it over another transport."""
 
-    def __init__(self, server: ApiServer, outer: Transport, *, connection: Connection, component: str) -> None:
+    def __init__(
+        self,
+        server: ApiServer,
+        outer: Transport,
+        *,
+        connection: Connection,
+        component: str,
+        observer: Observer | None = None,
+    ) -> None:
+        self._observer = observer
         self._handler = server.handler
         self._outer = outer
         self._connection = connection
@@ -43,7 +53,11 @@ class InsideTransport:
         headers["User-Agent"] = self._agent
         if request.body is not None:
             headers["Content-Type"] = request.content_type
+        began = time.monotonic()
         response = await self._handler(cast(web.BaseRequest, _Inside(request, headers)))
+        if self._observer is not None:
+            seconds = time.monotonic() - began
+            self._observer.answered(request.method, request.path, code=response.status, seconds=seconds)
         assert isinstance(response, web.Response) and isinstance(response.body, bytes)
         answered = {name.lower(): value for name, value in response.headers.items()}
         return Answer(code=response.status, body=response.body, headers=answered)
@@ -79,5 +93,5 @@ async def connect(
 ) -> AsyncIterator[Client]:
     """A client for parts in the server's own process; it is to be used before the server stops."""
     async with HttpTransport(connection, component=component, observer=observer) as outer:
-        inside = InsideTransport(server, outer, connection=connection, component=component)
+        inside = InsideTransport(server, outer, connection=connection, component=component, observer=observer)
         yield Client(Retrying(inside, clock=clock), field_manager=f"localpv-{component}")
