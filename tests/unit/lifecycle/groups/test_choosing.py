@@ -1,0 +1,89 @@
+"""Which node and which volumes a party gets."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from tests.unit.lifecycle.matching import samples
+from tests.unit.lifecycle.matching.samples import claim, reference, volume
+
+from localpv import errors
+from localpv.api.kinds import Node
+from localpv.lifecycle.groups import choosing, parties
+from localpv.lifecycle.matching import wishes
+from localpv.lifecycle.matching.offers import Offers
+
+NODES = [samples.node("one"), samples.node("two")]
+
+
+def in_group(name: str, *, count: int = 2, group: str = "g") -> dict[str, str]:
+    return {wishes.GROUP: f'{{"name": "{group}", "count": {count}}}'}
+
+
+def test_the_node_on_which_the_claims_take_up_least_is_chosen() -> None:
+    offers = Offers(
+        [
+            *(volume(f"big-{number}", size="100Gi", node="one") for number in range(2)),
+            *(volume(f"small-{number}", size="10Gi", node="two") for number in range(2)),
+        ]
+    )
+    choice = choosing.choose([claim("a"), claim("b")], nodes=NODES, offers=offers)
+    assert choice is not None and choice.node == "two"
+
+
+def test_claims_make_room_for_each_other() -> None:
+    # Both would like the labelled one, and only one can do with the other.
+    offers = Offers([volume("a", labels={"disk": "ssd"}, node="one"), volume("b", size="50Gi", node="one")])
+    choosy = claim("choosy", selector={"matchLabels": {"disk": "ssd"}})
+    choice = choosing.choose([claim("easy"), choosy], nodes=NODES, offers=offers)
+    assert choice is not None
+    assert {key: one.key for key, one in choice.volumes.items()} == {"tests/easy": "b", "tests/choosy": "a"}
+
+
+def test_too_few_volumes_on_every_node_are_no_choice() -> None:
+    offers = Offers([volume("a", node="one"), volume("b", node="two")])
+    assert choosing.choose([claim("a"), claim("b")], nodes=NODES, offers=offers) is None
+
+
+def test_a_node_that_takes_no_pods_is_not_chosen() -> None:
+    closed = msgspec.convert(
+        {"metadata": {"name": "one", "labels": {"kubernetes.io/hostname": "one"}}, "spec": {"unschedulable": True}},
+        Node,
+    )
+    assert choosing.choose([claim()], nodes=[closed], offers=Offers([volume(node="one")])) is None
+
+
+def test_what_is_held_already_counts_as_free() -> None:
+    held = volume("held", node="one", claimRef=reference("holder"))
+    choice = choosing.choose([claim()], nodes=NODES, offers=Offers([held]), held=[held])
+    assert choice is not None and choice.volumes["tests/claim"].key == "held"
+
+
+def test_a_volume_that_names_a_uid_is_never_held() -> None:
+    key = parties.key_of(claim(annotations=in_group("a")))
+    name = key.partition("/")[2]
+    tenant = volume("tenant", phase="Bound", claimRef=reference(name, "some-uid"))
+    held = volume("held", claimRef=reference(name))
+    assert [one.key for one in parties.held(key, Offers([tenant, held]))] == ["held"]
+
+
+def test_the_oldest_claims_are_the_group_and_younger_ones_too_many() -> None:
+    claims = [claim(name, annotations=in_group(name)) for name in ("c", "a", "b")]
+    party = parties.gather(claims)
+    assert party is not None and party.complete
+    assert [one.metadata.name for one in party.members] == ["a", "b"]
+    assert [one.metadata.name for one in party.surplus] == ["c"]
+
+
+def test_claims_of_one_group_that_count_differently_are_refused() -> None:
+    claims = [claim("a", annotations=in_group("a", count=2)), claim("b", annotations=in_group("b", count=3))]
+    with pytest.raises(errors.ConfigurationError, match="2 and 3"):
+        parties.gather(claims)
+
+
+def test_a_group_has_the_same_key_for_all_its_claims_and_another_in_each_namespace() -> None:
+    first, second = claim("a", annotations=in_group("a")), claim("b", annotations=in_group("b"))
+    assert parties.key_of(first) == parties.key_of(second)
+    assert parties.is_group(parties.key_of(first))
+    assert parties.key_of(claim("c", annotations=in_group("c", group="other"))) != parties.key_of(first)
+    assert parties.key_of(claim("d")) == ""
