@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import shutil
 import signal
 from collections.abc import Callable, Sequence
@@ -25,6 +26,8 @@ from localpv.host.launching import Process
 RUNTIME, MONITOR = "runc", "conmon"
 SECONDS = 60.0
 """How long the runtime may take for one step; a container that is created on a hung volume takes for ever."""
+
+_MESSAGE = re.compile(r'level=error msg="((?:[^"\\]|\\.)*)"')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +113,9 @@ class RuncContainers:
         ]
         said = await launching.detached(argv, seconds=SECONDS)
         if said.pid <= 0:
-            raise errors.CommandFailed([RUNTIME], exit_code=1, stderr=said.message or "the container was not created")
+            raise errors.CommandFailed(
+                [RUNTIME], exit_code=1, stderr=_sentence(said.message) or "no container was made"
+            )
 
     async def start(self, bundle: Bundle) -> None:
         await self._runc("start", bundle.id)
@@ -232,6 +237,12 @@ def _parent(pid: int) -> int | None:
     except OSError:
         return None
     return int(stat.rpartition(")")[2].split()[1])
+
+
+def _sentence(said: str) -> str:
+    """What the runtime has to say, out of the log line that it says it in."""
+    found = _MESSAGE.search(said)
+    return found[1].replace('\\"', '"') if found else said
 
 
 async def _gone(monitor: int, id_: str) -> None:

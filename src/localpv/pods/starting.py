@@ -21,11 +21,14 @@ from localpv.pods.environment import Environment
 from localpv.pods.images.store import Image, Images
 from localpv.pods.places import Places
 from localpv.pods.problems import BadConfig, NoImage, NotStarted, RunError
-from localpv.pods.records import Record, Records, id_of
+from localpv.pods.records import End, Record, Records, id_of
 from localpv.runtime.clock import Clock
 
 LAYERS = "layers"
 """Folder of a container with its root; all else beside it is kept a little longer."""
+
+START_ERROR = 128
+"""The exit code of a container that never came to run its command."""
 
 
 class SubPaths(Protocol):
@@ -80,23 +83,28 @@ class Starter:
         try:
             await self.layers.stack(self.images.root(image), folder / LAYERS)
             (folder / "config.json").write_bytes(msgspec.json.encode(bundle.config(plan)))
-            await self.containers.create(self.records.bundle(record))
-            # The container has it now; in this machine's tree it would only have to be cleaned up some day.
-            await self.layers.hide(folder / LAYERS)
-        except errors.HostError as error:
+        except (errors.HostError, OSError) as error:
             await self.undo(record)
-            raise NotStarted(error.message, hint=error.hint) from error
+            raise NotStarted(str(error)) from error
         except BaseException:
             await self.undo(record)
             raise
         return record
 
     async def start(self, record: Record) -> Record:
-        """Start what was created."""
+        """Run what was made. What the runtime refuses counts as a start that failed at once."""
+        target = self.records.bundle(record)
         try:
-            await self.containers.start(self.records.bundle(record))
-        except errors.HostError as error:
+            await self.containers.create(target)
+            # The container has it now; in this machine's tree it would only have to be cleaned up some day.
+            await self.layers.hide(target.folder / LAYERS)
+            await self.containers.start(target)
+        except errors.HostTimeout:
             await self.undo(record)
+            raise
+        except errors.HostError as error:
+            end = End(exit_code=START_ERROR, reason="StartError", message=error.message, finished_at=now(self.clock))
+            self.records.save(msgspec.structs.replace(record, started_at=record.created_at, end=end))
             raise RunError(error.message, hint=error.hint) from error
         started = msgspec.structs.replace(record, started_at=now(self.clock))
         self.records.save(started)
@@ -106,7 +114,7 @@ class Starter:
         """As if it had never been begun; what cannot be undone now is found again by its record."""
         with contextlib.suppress(errors.HostError):
             await self.containers.delete(self.records.bundle(record))
-            await self.layers.remove(self.places.container(record.id))
+            await remove_folder(self.layers, self.places.container(record.id))
             self.records.drop(record)
 
     def find_image(self, container: kinds.Container) -> Image:
@@ -200,6 +208,12 @@ def _known_restarts(pod: kinds.Pod, container: kinds.Container) -> int:
     told = (*pod.status.container_statuses, *pod.status.init_container_statuses)
     known = next((one for one in told if one.name == container.name), None)
     return known.restart_count + 1 if known is not None and known.container_id else 0
+
+
+async def remove_folder(layers: Layers, folder: Path) -> None:
+    """Remove everything of a container, its root first: that is what may still be mounted."""
+    await layers.remove(folder / LAYERS)
+    await layers.remove(folder)
 
 
 def now(clock: Clock) -> str:

@@ -13,7 +13,7 @@ from localpv.api import kinds
 from localpv.host.containers import Containers, Seen
 from localpv.host.layers import Layers
 from localpv.host.sandboxes import Sandboxes
-from localpv.pods import ends
+from localpv.pods import ends, starting
 from localpv.pods.live import Live
 from localpv.pods.places import Places
 from localpv.pods.records import Record, Records
@@ -67,7 +67,7 @@ class Undertaker:
         if not record.started_at and not seen.started:
             # Cut off while it was being made: nothing of it has run, so the same attempt is made again.
             await self._containers.delete(bundle)
-            await self._layers.remove(self._places.container(record.id))
+            await starting.remove_folder(self._layers, self._places.container(record.id))
             self._records.drop(record)
             return record
         return self._end(record, seen, pod)
@@ -119,8 +119,7 @@ class Undertaker:
     async def _remove(self, record: Record) -> None:
         bundle = self._records.bundle(record)
         await self._containers.delete(bundle)
-        await self._layers.remove(self._places.container(record.id) / LAYERS)
-        await self._layers.remove(self._places.container(record.id))
+        await starting.remove_folder(self._layers, self._places.container(record.id))
         bundle.log.unlink(missing_ok=True)
         self._records.drop(record)
 
@@ -141,8 +140,7 @@ class Undertaker:
                 created_at="",
             )
             await self._containers.delete(self._records.bundle(stranger))
-            await self._layers.remove(self._places.container(id_) / LAYERS)
-            await self._layers.remove(self._places.container(id_))
+            await starting.remove_folder(self._layers, self._places.container(id_))
 
     async def leftovers(self) -> frozenset[str]:
         """Pods of which anything is on the disk."""

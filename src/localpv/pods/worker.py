@@ -22,7 +22,7 @@ from localpv.pods import bundle, deciding, files, reporting, starting
 from localpv.pods.keeping import Keeper
 from localpv.pods.live import Live
 from localpv.pods.places import Places
-from localpv.pods.problems import NoImage, NotStarted
+from localpv.pods.problems import NoImage, NotStarted, RunError
 from localpv.pods.records import Record, Records
 from localpv.pods.starting import Starter
 from localpv.pods.undertaking import Undertaker
@@ -117,9 +117,10 @@ class Worker:
             try:
                 await self._start(pod, container, live)
             except NotStarted as error:
-                trouble = error
-                live.waiting[container.name] = StateWaiting(reason=error.reason, message=error.message)
                 self._tell_failure(pod, container, error)
+                if not isinstance(error, RunError):  # that one is an attempt like any other, and ended
+                    trouble = error
+                    live.waiting[container.name] = StateWaiting(reason=error.reason, message=error.message)
         if made.start:
             made = self._plan(pod, live)
         for name in made.stop[:1]:
