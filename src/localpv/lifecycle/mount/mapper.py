@@ -38,14 +38,23 @@ class Mapper:
     async def unmap(self, volume: str, *, pod_uid: str) -> None:
         """Take the links away; with the last one the device is let go."""
         layout, folders = self._layout, self._hands.folders
-        links = layout.global_map(volume)
         async with self._turns.of(volume):
-            folders.unlink(links / pod_uid)
-            if not folders.names(links):
-                await self._hands.holding.release(layout.lock_name(volume))
-                folders.remove(links)
+            folders.unlink(layout.global_map(volume) / pod_uid)
+            await self._let_go(volume)
             # Last: as long as it is there, somebody comes back to finish this.
             folders.unlink(layout.devices(pod_uid) / volume)
+
+    async def tidy(self) -> None:
+        """Take away folders without a link: whoever made one died before the link was there."""
+        for volume in self._hands.folders.names(self._layout.global_maps):
+            async with self._turns.of(volume):
+                await self._let_go(volume)
+
+    async def _let_go(self, volume: str) -> None:
+        links = self._layout.global_map(volume)
+        if not self._hands.folders.names(links):
+            await self._hands.holding.release(self._layout.lock_name(volume))
+            self._hands.folders.remove(links)
 
     def mapped(self, pod_uid: str) -> frozenset[str]:
         """Volumes of which a pod has a link, the one or the other."""

@@ -75,6 +75,7 @@ class PodVolumes:
                 await self._mounter.tear_down(volume, pod_uid=pod_uid)
             for volume in self._mapper.mapped(pod_uid):
                 await self._mapper.unmap(volume, pod_uid=pod_uid)
+            await self._mapper.tidy()
             for kind in folders.names(pod / VOLUMES):
                 for name in folders.names(pod / VOLUMES / kind) if kind != escaped(LOCAL) else ():
                     await self._scratch.remove(pod_uid, kind, name)
