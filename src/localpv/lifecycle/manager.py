@@ -97,12 +97,15 @@ class Manager:
             surroundings=self,
             events=self._events,
             clock=clock,
+            figures=figures,
         )
         self._holding = Holding(volumes=self._volumes, disk_of=self._disk_of, events=self._events)
         self._queue: WorkQueue[str] = WorkQueue(clock=clock, observer=observe("manager"))
         self._held: WorkQueue[str] = WorkQueue(clock=clock, observer=observe("held"))
         self._lost: WorkQueue[str] = WorkQueue(clock=clock, observer=observe("node-loss"))
         self._tainted: WorkQueue[str] = WorkQueue(clock=clock, observer=observe("taints"))
+        if node:
+            self._lost.close()  # who serves one node cannot see that it is gone, and nobody would take the keys
         self._workers = workers
         self._scan = asyncio.Event()
         self._scanned = asyncio.Event()

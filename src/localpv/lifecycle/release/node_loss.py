@@ -25,6 +25,7 @@ from localpv.client.client import Client
 from localpv.client.pacing import Clock
 from localpv.lifecycle.config.settings import NodeLossPolicy
 from localpv.lifecycle.events import Events
+from localpv.lifecycle.figures import Figures, Silent
 from localpv.lifecycle.nodes import Nodes
 from localpv.lifecycle.surroundings import Surroundings
 from localpv.lifecycle.volumes import LOST_SINCE, NODE_LABEL, Volumes, is_held, is_unclaimed, is_unused
@@ -49,7 +50,9 @@ class NodeLoss:
         surroundings: Surroundings,
         events: Events,
         clock: Clock,
+        figures: Figures | None = None,
     ) -> None:
+        self._figures = figures or Silent()
         self._claims = client.objects(PersistentVolumeClaim)
         self._all_nodes = client.objects(Node)
         self._volumes = volumes
@@ -107,7 +110,12 @@ class NodeLoss:
             self._events.tell(volume, "NotRemembered", message, warning=True)
             return
         if not volume.metadata.deleting:
-            await self._volumes.delete(volume)
+            try:
+                await self._volumes.delete(volume)
+            except errors.LocalpvError:
+                self._figures.volume_lost(volume.status.phase, failed=True)
+                raise
+            self._figures.volume_lost(volume.status.phase)
             self._events.tell(volume, "VolumeDelete", "Its node is gone, and the class says to delete its volumes.")
             log.info("deleted volume of lost node volume=%s uid=%s", volume.key, volume.metadata.uid)
         elif used and is_held(volume):
@@ -127,6 +135,10 @@ class NodeLoss:
             await self._claims.delete(reference.name, reference.namespace, uid=reference.uid)
         except (errors.NotFound, errors.Conflict):
             return
+        except errors.LocalpvError:
+            self._figures.claim_lost(failed=True)
+            raise
+        self._figures.claim_lost()
         self._events.tell(volume, "ClaimReleased", f"Its node is gone; claim {claim.key} is deleted.", warning=True)
         log.info("released claim of lost node claim=%s volume=%s", claim.key, volume.key)
 
