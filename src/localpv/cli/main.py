@@ -26,6 +26,7 @@ COMMANDS = {
     "bootstrap": "bootstrap",
     "disks": "disks",
     "explain": "explain",
+    "image": "image",
     "manager": "daemons",
     "manifests": "manifests",
     "migrate": "migrate",

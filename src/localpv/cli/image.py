@@ -1,0 +1,95 @@
+"""`localpv image`: the images that pods of this machine are made from.
+
+Works on the data folder itself, while the engine runs or not: an image is there whole or not at all.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from localpv import errors
+from localpv.cli import tables
+
+if TYPE_CHECKING:
+    from localpv.pods.images.store import Image, Images
+    from localpv.pods.places import Places
+
+Column = tables.Column[tuple[str, "Image"]]
+_SHORT_ID = 12
+
+
+@click.group()
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    default=None,
+    help="Folder of the `localpv up` that is to run the pods. "
+    "[default: /var/lib/localpv for root, else the XDG data folder]",
+)
+@click.pass_context
+def image(context: click.Context, data: Path | None) -> None:
+    """Import, list and remove the images that pods of this machine run from."""
+    from localpv.cli.main import default_data
+    from localpv.pods.places import Places
+
+    context.obj = Places(Path(os.path.realpath(data or default_data())) / "node")
+
+
+@image.command("import")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("name", default="")
+@click.pass_obj
+def import_(places: Places, file: Path, name: str) -> None:
+    """Take an archive: an OCI layout or what `docker save` writes, as a tar file, compressed or not.
+
+    NAME replaces the name that the archive gives its image.
+    """
+    from localpv.pods.images import archives
+
+    if os.geteuid() != 0:
+        raise errors.ConfigurationError("images are imported by root", hint="their files belong to many users")
+    images = _images(places)
+    images.folder.mkdir(parents=True, exist_ok=True)
+    for reference, loaded in archives.load(file, images, name=name):
+        click.echo(f"{reference.short} {loaded.id}")
+
+
+@image.command("list")
+@click.pass_obj
+def list_(places: Places) -> None:
+    """Show the images, by name."""
+    from localpv.pods.images import references
+
+    columns: tuple[Column, ...] = (
+        Column("IMAGE", lambda row: references.parse(row[0]).short),
+        Column("ID", lambda row: row[1].id.removeprefix("sha256:")[:_SHORT_ID]),
+        Column("SIZE", lambda row: f"{row[1].size / 1e6:.1f} MB", right=True),
+        Column("CREATED", lambda row: row[1].created[:10]),
+    )
+    found = _images(places).names()
+    if not found:
+        click.echo("No images. `localpv up` brings busybox; others come with `localpv image import FILE`.", err=True)
+        return
+    tables.write(columns, [*found.items()], wide=False, colour=False)
+
+
+@image.command()
+@click.argument("name")
+@click.pass_obj
+def remove(places: Places, name: str) -> None:
+    """Remove an image by its name; refused while a container runs from it."""
+    from localpv.pods import records
+
+    used = frozenset(records.used_images(places.containers))
+    gone = _images(places).remove(name, used=lambda one: one.id in used)
+    click.echo(f"removed {name} {gone.id}")
+
+
+def _images(places: Places) -> Images:
+    from localpv.pods.images.store import Images
+
+    return Images(places.images)
