@@ -46,9 +46,11 @@ class Mapper:
 
     async def tidy(self) -> None:
         """Take away folders without a link: whoever made one died before the link was there."""
-        for volume in self._hands.folders.names(self._layout.global_maps):
-            async with self._turns.of(volume):
-                await self._let_go(volume)
+        folders, layout = self._hands.folders, self._layout
+        for volume in folders.names(layout.global_maps):
+            if not folders.names(layout.global_map(volume)):  # looked at before waiting: others may hang on their disk
+                async with self._turns.of(volume):
+                    await self._let_go(volume)
 
     async def _let_go(self, volume: str) -> None:
         links = self._layout.global_map(volume)
