@@ -1,0 +1,231 @@
+"""A machine that runs pods: `localpv up` as a process that can be killed, and what it leaves behind."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from tests.contract import wire
+
+PODS = "/api/v1/namespaces/default/pods"
+EVENTS = "/api/v1/namespaces/default/events"
+NODE = "here"
+READY_SECONDS = 20.0
+PATIENCE_SECONDS = 30.0
+
+Object = dict[str, Any]
+
+
+class Machine:
+    """`localpv up` over one data folder, started and killed as often as a test likes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.data = Path(os.path.realpath(folder))
+        self.node = self.data / "node"
+        self.log = self.data.parent / f"{self.data.name}.log"
+        self.process: subprocess.Popen[bytes] | None = None
+        self.api: wire.Api
+
+    def start(self, *options: str) -> None:
+        command = [sys.executable, "-m", "localpv", "up", "--data", str(self.data), "--node", NODE]
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [*command, "--listen", "127.0.0.1:0", *options],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+            )
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line.startswith(b"ready "), f"not ready: {line!r} {self.log.read_text()[-3000:]}"
+        target = wire.read_kubeconfig(self.data / "kubeconfig", controllers=True)
+        self.api = wire.Api(target, target.token)
+
+    def kill(self) -> None:
+        """As the kernel does when memory runs out: without a word."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        self._end(signal.SIGTERM)
+
+    def _end(self, number: int) -> None:
+        if self.process is None:
+            return
+        self.api.close()
+        self.process.send_signal(number)
+        self.process.wait(15)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        self.process = None
+
+    # Pods.
+
+    def create(self, spec: Object, name: str, *, on_node: bool = True, **metadata: Any) -> Object:
+        whole = {"terminationGracePeriodSeconds": 1, **({"nodeName": NODE} if on_node else {}), **spec}
+        made: Object = self.api.post(PODS, {"metadata": {"name": name, **metadata}, "spec": whole})
+        return made
+
+    def run(self, name: str, script: str, *, restart: str = "Never", **container: Any) -> Object:
+        """A pod with one container that runs a script."""
+        one = {"name": "main", "image": "busybox", "command": ["sh", "-c", script], **container}
+        return self.create({"containers": [one], "restartPolicy": restart}, name)
+
+    def pod(self, name: str) -> Object:
+        found: Object = self.api.get(f"{PODS}/{name}")
+        return found
+
+    def until(self, name: str, condition: Callable[[Object], object], what: str) -> Object:
+        """The pod, as soon as it is as a test wants it."""
+        end = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            pod = self.pod(name)
+            if condition(pod):
+                return pod
+            assert time.monotonic() < end, (
+                f"not in time: {what}; {json.dumps(pod.get('status'), indent=1)}"
+                f"\nevents: {self.reasons(name)}\nlog: {self.log.read_text()[-3000:]}"
+            )
+            time.sleep(0.02)
+
+    def until_phase(self, name: str, *phases: str) -> Object:
+        return self.until(name, lambda pod: pod["status"]["phase"] in phases, f"{name} is {' or '.join(phases)}")
+
+    def until_ready(self, name: str) -> Object:
+        return self.until(name, lambda pod: condition(pod, "Ready")["status"] == "True", f"{name} is ready")
+
+    def until_waiting(self, name: str, reason: str, container: str = "main") -> Object:
+        def waits(pod: Object) -> bool:
+            one = container_status(pod, container)
+            return one is not None and one["state"].get("waiting", {}).get("reason") == reason
+
+        return self.until(name, waits, f"{name} waits for {reason}")
+
+    def delete(self, name: str, *, grace: int | None = None, wait: bool = True) -> None:
+        options = {} if grace is None else {"gracePeriodSeconds": grace}
+        self.api.delete(f"{PODS}/{name}", **options)
+        if wait:
+            self.until_gone(name)
+
+    def until_gone(self, name: str) -> None:
+        self.eventually(lambda: self.api.gone(f"{PODS}/{name}"), f"{name} is gone")
+
+    def logs(self, name: str, **options: Any) -> str:
+        answer = self.api.send("GET", f"{PODS}/{name}/log", **options)
+        assert answer.code == 200, answer.raw
+        return answer.raw.decode()
+
+    def reasons(self, name: str) -> dict[str, str]:
+        """Events of a pod: their reasons and messages."""
+        found = self.api.get(EVENTS)["items"]
+        return {one["reason"]: one["message"] for one in found if one["involvedObject"]["name"] == name}
+
+    def until_event(self, name: str, reason: str) -> str:
+        self.eventually(lambda: reason in self.reasons(name), f"{name} has an event {reason}")
+        return self.reasons(name)[reason]
+
+    def eventually(self, holds: Callable[[], object], what: str) -> None:
+        end = time.monotonic() + PATIENCE_SECONDS
+        while not holds():
+            assert time.monotonic() < end, f"not in time: {what}; {self.left()}\n{self.log.read_text()[-3000:]}"
+            time.sleep(0.02)
+
+    # What is there of all that on the machine.
+
+    def mounts(self) -> list[str]:
+        table = Path("/proc/self/mountinfo").read_text().splitlines()
+        return [point for line in table if (point := line.split()[4]).startswith(f"{self.node}/")]
+
+    def monitors(self) -> list[int]:
+        """Processes that watch over containers of this machine."""
+        return [pid for pid in _processes() if f"{self.node}/".encode() in _words(pid)]
+
+    def groups(self) -> list[str]:
+        """Control groups of containers of this machine."""
+        known = {name.name for name in _entries(self.node / "containers")} | self._uids
+        found = [path for path in Path("/sys/fs/cgroup").glob("*/localpv/*") if path.is_dir()]
+        found += [path for path in Path("/sys/fs/cgroup/localpv").glob("*") if path.is_dir()]
+        return [str(path) for path in found if path.name in known or path.name.partition(".")[0] in known]
+
+    _uids: set[str] = set()
+
+    def remember(self, pod: Object) -> None:
+        """Control groups of this pod are looked for also after its folders are gone."""
+        self._uids = {*self._uids, pod["metadata"]["uid"]}
+
+    def left(self) -> dict[str, list[str]]:
+        """Everything of pods that is on the machine."""
+        return {
+            "mounts": self.mounts(),
+            "monitors": [str(pid) for pid in self.monitors()],
+            "groups": self.groups(),
+            "containers": [path.name for path in _entries(self.node / "containers")],
+            "runtime": [path.name for path in _entries(self.node / "run")],
+            "pods": [path.name for path in _entries(self.node / "pods")],
+        }
+
+    def is_clean(self) -> bool:
+        return not any(self.left().values())
+
+    def delete_all(self) -> None:
+        for pod in self.api.get(PODS)["items"]:
+            name = pod["metadata"]["name"]
+            self.api.send("PATCH", f"{PODS}/{name}", {"metadata": {"finalizers": None}}, content_type=wire.MERGE_PATCH)
+            self.api.send("DELETE", f"{PODS}/{name}", gracePeriodSeconds=0)
+
+    def close(self) -> None:
+        """End everything, by force where the engine does not do it any more."""
+        with contextlib.suppress(Exception):
+            if self.process is not None:
+                self.delete_all()
+                self.eventually(self.is_clean, "nothing is left")
+        self.kill()
+        for entry in _entries(self.node / "run"):
+            command = ["runc", "--root", str(self.node / "run"), "delete", "--force", entry.name]
+            subprocess.run(command, check=False, timeout=20, capture_output=True)
+        for pid in self.monitors():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        for point in reversed(self.mounts()):
+            subprocess.run(["umount", "--lazy", point], check=False, timeout=20, capture_output=True)
+
+
+def condition(pod: Object, kind: str) -> Object:
+    found = (one for one in pod["status"].get("conditions", ()) if one["type"] == kind)
+    return next(found, {"status": "missing"})
+
+
+def container_status(pod: Object, name: str = "main") -> Object | None:
+    status = pod["status"]
+    every = (*status.get("containerStatuses", ()), *status.get("initContainerStatuses", ()))
+    return next((one for one in every if one["name"] == name), None)
+
+
+def main(pod: Object, name: str = "main") -> Object:
+    """The status of a container that must have one."""
+    found = container_status(pod, name)
+    assert found is not None, pod["status"]
+    return found
+
+
+def _processes() -> Iterator[int]:
+    return (int(name) for name in os.listdir("/proc") if name.isdecimal())
+
+
+def _words(pid: int) -> bytes:
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+    return words if words.startswith((b"conmon", b"/usr/bin/conmon")) else b""
+
+
+def _entries(folder: Path) -> list[Path]:
+    return sorted(folder.iterdir()) if folder.is_dir() else []
