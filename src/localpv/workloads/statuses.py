@@ -39,8 +39,13 @@ def without(conditions: Sequence[Condition], kind: str) -> list[Condition]:
 
 def difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
     """The merge patch that makes the old status into the new one; empty when they are equal."""
-    changed: dict[str, Any] = {key: value for key, value in new.items() if key not in old or old[key] != value}
-    changed.update((key, None) for key in old if key not in new)
+    changed: dict[str, Any] = {key: None for key in old if key not in new}
+    for key, value in new.items():
+        before = old.get(key)
+        if key in old and before == value:
+            continue
+        # A merge patch joins maps, so what is to be gone inside one must be named too.
+        changed[key] = difference(before, value) if isinstance(before, dict) and isinstance(value, dict) else value
     return changed
 
 
