@@ -44,9 +44,11 @@ class Later:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The promise could not be kept, and everything is given back."""
+    """The promise cannot be kept: everything is to be given back."""
 
     reason: str
+    error: errors.LocalpvError | None = None
+    """What a write met, if that is why."""
 
 
 @dataclass(slots=True)
@@ -97,34 +99,32 @@ class Placing:
         if placement is None:
             return
         if pod is None or pod.metadata.uid != placement.pod.metadata.uid:
-            await self._give_back(placement)
+            await self.give_back(key)
         elif pod.spec.node_name == placement.node:
             self._forget(placement)
             self._world.promises.keep(placement.plan)
         elif not wanted:
-            await self._give_back(placement)
+            await self.give_back(key)
 
     async def step(self, key: str) -> Bound | Later | Lost:
         """Take the pod one step nearer to its node. Repeatable: what is written already is not written again."""
         placement = self._placements[key]
         if placement.bound:
             return Bound(placement.node)
-        try:
-            if not placement.written:
+        if not placement.written:
+            try:
                 await self._write(placement)
-            waits = self._waits(placement)
-        except (errors.ApiError, errors.ConnectionLost):
-            await self._give_back(placement)
-            raise
-        if not placement.broken and waits and self._clock.monotonic() < placement.until:
-            return Later(placement.until - self._clock.monotonic())
-        if not placement.broken and waits:
-            placement.broken = f"binding volumes: claims were not bound after {self._bind_seconds:g} s"
-        if not placement.broken and not await self._writes.bind(placement.pod, placement.node):
-            placement.broken = "the pod was bound by another, or is gone"
+            except (errors.ApiError, errors.ConnectionLost) as error:
+                return Lost(error.message, error)
+        waits = self._waits(placement)
         if placement.broken:
-            await self._give_back(placement)
             return Lost(placement.broken)
+        if waits and self._clock.monotonic() < placement.until:
+            return Later(placement.until - self._clock.monotonic())
+        if waits:
+            return Lost(f"binding volumes: claims were not bound after {self._bind_seconds:g} s")
+        if not await self._writes.bind(placement.pod, placement.node):
+            return Lost("the pod was bound by another, or is gone")
         # It stays counted as promised until the pod is seen with its node: caches lag behind what was written.
         placement.bound = True
         return Bound(placement.node)
@@ -162,8 +162,9 @@ class Placing:
                 return False
         return waits
 
-    async def _give_back(self, placement: _Placement) -> None:
+    async def give_back(self, key: str) -> None:
         """Undo what can be undone: a volume that is bound to its claim by now stays with it."""
+        placement = self._placements[key]
         self._forget(placement)
         try:
             for binding in placement.plan.bindings:

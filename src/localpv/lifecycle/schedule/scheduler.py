@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from localpv import errors
 from localpv.api.kinds import Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from localpv.client.client import Client
 from localpv.client.pacing import Clock
@@ -84,6 +85,8 @@ class Scheduler:
             self._waiting.forget(key)
             return Done()
         if key not in self._placing:
+            if (seconds := self._waiting.held_back(key)) > 0:
+                return LookAgain(after=seconds)
             # Nothing is waited for between the look at the nodes and the promise, so no two pods get the same room.
             demand = demands.read(pod)
             found = choosing.choose(
@@ -100,12 +103,8 @@ class Scheduler:
                 self._waiting.forget(key)
                 self._events.tell(pod, "Scheduled", f"Successfully assigned {key} to {node}")
                 return Done()
-            case Lost(reason):
-                log.info("placement lost pod=%s reason=%s", key, reason)
-                self._events.tell(pod, "FailedScheduling", reason, warning=True)
-                self._waiting.failed(key, frozenset(Wake), reason)
-                self._waiting.wake_pod(key)
-                return Done()
+            case Lost(reason, error):
+                return await self._lost(pod, reason, error)
 
     async def _no_node(self, pod: Pod, found: NoNode) -> Outcome:
         if self._waiting.failed(pod.key, found.wakes, found.message):
@@ -113,6 +112,17 @@ class Scheduler:
             self._events.tell(pod, "FailedScheduling", found.message, warning=True)
         await self._writes.explain(pod, found.message)
         return LookAgain(after=LOOK_AGAIN_SECONDS)
+
+    async def _lost(self, pod: Pod, reason: str, error: errors.LocalpvError | None) -> Outcome:
+        # What is given back is seen as a change, and a change wakes the pod: not before its back-off is over.
+        self._waiting.failed(pod.key, frozenset(), reason)
+        await self._placing.give_back(pod.key)
+        if error is not None:
+            raise error
+        log.info("placement lost pod=%s reason=%s", pod.key, reason)
+        self._events.tell(pod, "FailedScheduling", reason, warning=True)
+        self._waiting.wake_pod(pod.key)
+        return Done()
 
     # What wakes whom.
 
@@ -134,10 +144,9 @@ class Scheduler:
             self._waiting.wake(Wake.NODE)
 
     def _volume_changed(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
-        volume = new or old
-        assert volume is not None
-        if (claim := volume.spec.claim_ref) is not None:
-            self._wake_users(f"{claim.namespace}/{claim.name}")
+        for volume in (old, new):
+            if volume is not None and (claim := volume.spec.claim_ref) is not None:
+                self._wake_users(f"{claim.namespace}/{claim.name}")
         if new is not None and fitting.is_free(new):
             self._waiting.wake(Wake.VOLUME)
 

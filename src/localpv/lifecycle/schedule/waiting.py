@@ -58,12 +58,16 @@ class Waiting:
 
     def wake_pod(self, key: str) -> None:
         """Something happened to the pod itself or to one of its claims."""
+        if (wait := self._waits.get(key)) is not None:
+            # It is on its way now, and need not be woken again before it has failed again.
+            self._sleep(key, wait, frozenset())
+        self._again(key, self.held_back(key))
+
+    def held_back(self, key: str) -> float:
+        """For how many seconds the pod is not to be tried again, whoever wakes it."""
         if (wait := self._waits.get(key)) is None:
-            self._again(key, 0.0)
-            return
-        # It is on its way now, and need not be woken again before it has failed again.
-        self._sleep(key, wait, frozenset())
-        self._again(key, max(0.0, wait.last + _backoff(wait.tries) - self._clock.monotonic()))
+            return 0.0
+        return max(0.0, wait.last + _backoff(wait.tries) - self._clock.monotonic())
 
     def forget(self, key: str) -> None:
         """The pod has a node, or is gone."""
