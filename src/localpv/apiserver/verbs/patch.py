@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from localpv.api import status
 from localpv.api.managed import apply as server_side
 from localpv.api.managed import managers
@@ -67,14 +65,9 @@ def changer(call: Call, raw: bytes, media_type: str) -> Transform:
     if not isinstance(value, dict):
         raise BadRequest("the patch must be a JSON object")
     if media_type == MERGE_PATCH:
-        return lambda obj: _as_dict(merge_patch.apply(obj, value))
+        # The writer has read the object for this call alone.
+        return lambda obj: merge_patch.apply_to(obj, value)
     return lambda obj: strategic.strategic_merge(obj, value, call.kind.node)
-
-
-def _as_dict(value: Any) -> Object:
-    if not isinstance(value, dict):
-        raise BadRequest("the patch leaves no object")
-    return value
 
 
 async def _apply(call: Call, raw: bytes, *, writer: Writer) -> Reply:

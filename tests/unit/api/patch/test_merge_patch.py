@@ -77,3 +77,9 @@ def test_the_result_shares_nothing_that_could_be_changed(original: dict[str, Any
     result = merge_patch.apply(original, patch)
     assert not containers(result) & (containers(original) | containers(patch))
     assert (original, patch) == before
+
+
+@given(objects, with_nulls)
+def test_written_into_an_object_a_patch_gives_the_same(original: dict[str, Any], patch: dict[str, Any]) -> None:
+    expected = merge_patch.apply(original, patch)
+    assert merge_patch.apply_to(original, patch) == expected
