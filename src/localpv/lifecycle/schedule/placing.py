@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from localpv import errors
-from localpv.api.kinds import PersistentVolume, Pod
+from localpv.api.kinds import Node, PersistentVolume, PersistentVolumeClaim, Pod
 from localpv.client.pacing import Clock
 from localpv.lifecycle.matching import fitting
 from localpv.lifecycle.schedule import claims
@@ -33,6 +34,7 @@ class Bound:
     """The pod has its node."""
 
     node: str
+    news: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,18 +71,29 @@ class _Placement:
 
 
 class Placing:
-    """The pods that are promised a node."""
+    """The pods that are promised a node. `again` has a pod looked at soon."""
 
-    def __init__(self, world: World, writes: Writes, *, clock: Clock, bind_seconds: float = BIND_SECONDS) -> None:
+    def __init__(
+        self,
+        world: World,
+        writes: Writes,
+        *,
+        again: Callable[[str], None],
+        clock: Clock,
+        bind_seconds: float = BIND_SECONDS,
+    ) -> None:
         self._world = world
         self._writes = writes
+        self._again = again
         self._clock = clock
         self._bind_seconds = bind_seconds
         self._placements: dict[str, _Placement] = {}
-        self._volumes: dict[str, str] = {}
-        """Keys of pods, by the volumes that are reserved for their claims."""
+        self._holders: dict[str, list[str]] = {}
+        """Keys of the pods that were promised something for a claim, by the claim's UID. Several pods may use one
+        claim: the first of them writes, and the others wait with it."""
 
         world.volumes.on_change(self._volume_changed)
+        world.nodes.on_change(self._node_changed)
 
     def __contains__(self, key: str) -> bool:
         return key in self._placements
@@ -89,7 +102,8 @@ class Placing:
         """Count the pod as being on the node, and its volumes as its own, before anything is written."""
         until = self._clock.monotonic() + self._bind_seconds
         self._placements[demand.key] = _Placement(demand, chosen.node, chosen.plan, until)
-        self._volumes.update((binding.volume.metadata.name, demand.key) for binding in chosen.plan.bindings)
+        for claim in chosen.plan.claims:
+            self._holders.setdefault(claim.metadata.uid, []).append(demand.key)
         self._world.places.assume(demand, chosen.node)
         self._world.promises.make(chosen.plan, chosen.node)
 
@@ -98,19 +112,18 @@ class Placing:
         placement = self._placements.get(key)
         if placement is None:
             return
-        if pod is None or pod.metadata.uid != placement.pod.metadata.uid:
-            await self.give_back(key)
-        elif pod.spec.node_name == placement.node:
-            self._forget(placement)
-            self._world.promises.keep(placement.plan)
-        elif not wanted:
+        if pod is not None and pod.metadata.uid == placement.pod.metadata.uid and pod.spec.node_name == placement.node:
+            del self._placements[key]
+            for claim in placement.plan.claims:
+                self._let_go(claim, key)
+        elif not wanted or pod is None or pod.metadata.uid != placement.pod.metadata.uid:
             await self.give_back(key)
 
     async def step(self, key: str) -> Bound | Later | Lost:
         """Take the pod one step nearer to its node. Repeatable: what is written already is not written again."""
         placement = self._placements[key]
         if placement.bound:
-            return Bound(placement.node)
+            return Bound(placement.node, news=False)
         if not placement.written:
             try:
                 await self._write(placement)
@@ -132,8 +145,11 @@ class Placing:
     async def _write(self, placement: _Placement) -> None:
         # All at once: the shorter the time in which one volume is reserved and another not, the better. Each is waited
         # for, so that what is given back afterwards is what was really written.
-        reserving = (self._writes.reserve(binding) for binding in placement.plan.bindings)
-        selecting = (self._writes.select_node(claim, placement.node) for claim in placement.plan.provisions)
+        plan, writes = placement.plan, self._writes
+        reserving = (writes.reserve(each) for each in plan.bindings if self._leads(placement, each.claim))
+        selecting = (
+            writes.select_node(each, placement.node) for each in plan.provisions if self._leads(placement, each)
+        )
         for result in await asyncio.gather(*reserving, *selecting, return_exceptions=True):
             if isinstance(result, BaseException):
                 raise result
@@ -164,37 +180,61 @@ class Placing:
 
     async def give_back(self, key: str) -> None:
         """Undo what can be undone: a volume that is bound to its claim by now stays with it."""
-        placement = self._placements[key]
-        self._forget(placement)
+        placement = self._placements.pop(key)
+        plan = placement.plan
         try:
-            for binding in placement.plan.bindings:
-                await self._writes.unreserve(binding)
-            for claim in placement.plan.provisions:
-                await self._writes.unselect_node(claim, placement.node)
+            for binding in plan.bindings:
+                if self._leads(placement, binding.claim):
+                    await self._writes.unreserve(binding)
+            for claim in plan.provisions:
+                if self._leads(placement, claim):
+                    await self._writes.unselect_node(claim, placement.node)
         except errors.LocalpvError as error:
             # The claim keeps what it has: the pod will follow it, and no other claim can get the volume.
-            log.warning("not given back pod=%s node=%s reason=%s", placement.pod.key, placement.node, error)
+            log.warning("not given back pod=%s node=%s reason=%s", key, placement.node, error)
         finally:
             # The memory goes last: until the volume is free in the API nobody else may be promised it.
-            self._world.promises.take_back(placement.plan)
-            self._world.places.give_back(placement.pod.key)
+            for claim in plan.claims:
+                if self._leads(placement, claim):
+                    self._break(claim, "the pod that was placed first with the same claim was given back")
+                self._let_go(claim, key, freed=True)
+            self._world.places.give_back(key)
 
-    def _forget(self, placement: _Placement) -> None:
-        del self._placements[placement.pod.key]
-        for binding in placement.plan.bindings:
-            self._volumes.pop(binding.volume.metadata.name, None)
+    def _leads(self, placement: _Placement, claim: PersistentVolumeClaim) -> bool:
+        """Whether this pod is the one that writes for the claim."""
+        return self._holders[claim.metadata.uid][0] == placement.pod.key
+
+    def _let_go(self, claim: PersistentVolumeClaim, key: str, *, freed: bool = False) -> None:
+        holders = self._holders[claim.metadata.uid]
+        holders.remove(key)
+        if holders:
+            return
+        del self._holders[claim.metadata.uid]
+        promised = self._world.volumes.get(self._world.promises.volume_of(claim) or "")
+        if freed or promised is None or promised.spec.claim_ref is not None:
+            self._world.promises.take_back(claim)
+        # Otherwise the volume is claimed but not seen to be: it stays promised until it is.
+
+    def _break(self, claim: PersistentVolumeClaim, why: str) -> None:
+        """The promises of all pods that wait for the claim cannot be kept."""
+        for key in self._holders.get(claim.metadata.uid, ()):
+            if (placement := self._placements.get(key)) is not None and not placement.bound:
+                placement.broken = why
+                self._again(key)
 
     def _volume_changed(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
-        volume = new or old
-        assert volume is not None
-        placement = self._placements.get(self._volumes.get(volume.metadata.name, ""))
-        if placement is None:
+        was = None if old is None else old.spec.claim_ref
+        now = None if new is None else new.spec.claim_ref
+        if old is None or was is None or (now is not None and now.uid == was.uid) or was.uid not in self._holders:
             return
-        was_reserved = old is not None and old.spec.claim_ref is not None
-        if new is None or (was_reserved and new.spec.claim_ref is None) or _is_anothers(new, placement):
-            placement.broken = f"volume {volume.metadata.name} is no longer reserved"
+        for key in self._holders[was.uid]:
+            placement = self._placements.get(key)
+            if placement is not None and any(each.volume.key == old.key for each in placement.plan.bindings):
+                placement.broken = f"volume {old.key} is no longer reserved"
+                self._again(key)
 
-
-def _is_anothers(volume: PersistentVolume, placement: _Placement) -> bool:
-    reference = volume.spec.claim_ref
-    return reference is not None and not any(fitting.is_for(volume, claim) for claim in placement.plan.claims)
+    def _node_changed(self, old: Node | None, new: Node | None) -> None:
+        if new is None and old is not None:
+            for key, placement in self._placements.items():
+                if placement.node == old.key:
+                    self._again(key)

@@ -65,15 +65,12 @@ class Promises:
         for claim in plan.provisions:
             self._nodes[claim.metadata.uid] = node
 
-    def keep(self, plan: Plan) -> None:
-        """The pod has its node. Volumes stay promised until they are seen to be claimed."""
-        for claim in plan.provisions:
-            self._nodes.pop(claim.metadata.uid, None)
-
-    def take_back(self, plan: Plan) -> None:
-        for binding in plan.bindings:
-            self.kept(binding.volume.metadata.name)
-        self.keep(plan)
+    def take_back(self, claim: PersistentVolumeClaim) -> None:
+        """Nobody waits for the promise any more."""
+        volume = self._claims.pop(claim.metadata.uid, None)
+        if volume is not None:
+            self._volumes.pop(volume, None)
+        self._nodes.pop(claim.metadata.uid, None)
 
     def kept(self, volume: str) -> None:
         """The volume is seen to belong to its claim, or is gone: the API says it better from here on."""

@@ -50,7 +50,7 @@ class Scheduler:
         self._workers = workers
         self._queue: WorkQueue[str] = WorkQueue(clock=clock, backoff=KeyedBackoff(most=MOST_SECONDS))
         self._waiting = Waiting(again=self._queue.add_after, clock=clock)
-        self._placing = Placing(self.world, self._writes, clock=clock, bind_seconds=bind_seconds)
+        self._placing = Placing(self.world, self._writes, again=self._queue.add, clock=clock, bind_seconds=bind_seconds)
         self._ready = asyncio.Event()
 
     async def ready(self) -> None:
@@ -98,6 +98,8 @@ class Scheduler:
         match await self._placing.step(key):
             case Later(seconds):
                 return LookAgain(after=seconds)
+            case Bound(_, news=False):
+                return Done()
             case Bound(node):
                 log.debug("scheduled pod=%s node=%s", key, node)
                 self._waiting.forget(key)

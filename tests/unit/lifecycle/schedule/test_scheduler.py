@@ -158,6 +158,52 @@ async def test_an_answer_that_gets_lost_does_not_give_a_pod_two_nodes(town: Town
         await town.until(lambda: len(places.get(node).pods) == 1, "the pod is counted once")  # type: ignore[union-attr]
 
 
+async def test_pods_of_one_claim_share_its_volume_and_what_becomes_of_it(town: Town) -> None:
+    node = await town.node("one")
+    await town.storage_class()
+    disk = await town.disk("a", node)
+    await town.claim("x")
+    pods = [await town.pod(f"pod-{number}", "x") for number in range(3)]
+    meddling = Meddling(town.transport)
+    async with town.scheduler(meddling):
+        await town.until_held(disk, "x")
+        # The first one goes: the volume is given back, and the others have it reserved anew.
+        await town.client.objects(Pod).delete(pods[0], town.name)
+        async with town.binder():
+            assert [await town.until_node(pod) for pod in pods[1:]] == [node, node]
+    assert await town.holder(disk) == "x"
+
+
+async def test_one_of_several_pods_of_a_claim_writes_for_all(town: Town) -> None:
+    node = await town.node("one")
+    await town.storage_class()
+    disk = await town.disk("a", node)
+    await town.claim("x")
+    for number in range(5):
+        await town.pod(f"pod-{number}", "x")
+    meddling = Meddling(town.transport)
+    async with town.binder(), town.scheduler(meddling):
+        for number in range(5):
+            assert await town.until_node(f"pod-{number}") == node
+    assert await town.holder(disk) == "x"
+    assert sum("/persistentvolumes/" in each.path for each in meddling.writes) == 1
+
+
+async def test_a_node_that_goes_takes_its_promises_along(town: Town) -> None:
+    one = await town.node("one")
+    await town.storage_class()
+    disk = await town.disk("a", one)
+    await town.claim("x")
+    await town.pod("pod", "x")
+    async with town.scheduler():
+        await town.until_held(disk, "x")
+        two = await town.node("two")
+        spare = await town.disk("b", two)
+        await town.client.objects(Node).delete(one)
+        await town.until_held(spare, "x")
+        assert await town.holder(disk) == ""
+
+
 async def test_a_pod_that_goes_gives_its_volumes_back(town: Town) -> None:
     node = await town.node("one")
     await town.storage_class()
