@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar
 
 import pytest
-from tests.unit.lifecycle.mount.world import Machine, a_pod, claim_volume
+from tests.unit.lifecycle.mount.world import Died, Machine, a_pod, claim_volume, dying_hands
 
 from localpv import errors
 from localpv.api import kinds
@@ -213,58 +211,8 @@ async def test_pods_that_come_and_go_at_once_leave_nothing(machine: Machine) -> 
 # -- dying -------------------------------------------------------------------------------------------------------------
 
 
-class Died(BaseException):
-    """The process was killed."""
-
-
-class Dying:
-    """A part of the machine that dies after a number of calls that change something, all parts counted together."""
-
-    CHANGES: ClassVar = {
-        *("make", "remove", "remove_place", "open_to_all", "link", "unlink", "write", "replace", "empty"),
-        *("bind", "make_read_only", "mount", "mount_memory", "unmount", "hold", "release", "give"),
-    }
-
-    def __init__(self, part: Any, tick: Callable[[], None]) -> None:
-        self._part, self._tick = part, tick
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._part, name)
-        if name not in self.CHANGES:
-            return found
-        if not asyncio.iscoroutinefunction(found):
-
-            def now(*args: Any, **kwargs: Any) -> Any:
-                result = found(*args, **kwargs)
-                self._tick()
-                return result
-
-            return now
-
-        async def later(*args: Any, **kwargs: Any) -> Any:
-            result = await found(*args, **kwargs)
-            self._tick()
-            return result
-
-        return later
-
-
 def dying_after(machine: Machine, steps: int) -> None:
-    """Let the process die after so many steps; then everything in memory is gone."""
-    left = [steps]
-
-    def tick() -> None:
-        left[0] -= 1
-        if left[0] == 0:
-            raise Died
-
-    parts = {name: Dying(getattr(machine.hands, name), tick) for name in machine.hands.__dataclass_fields__}
-    machine.volumes = type(machine.volumes)(
-        root=machine.root,
-        hands=type(machine.hands)(**parts),
-        lookup=machine.lookup,
-        clock=machine.clock,
-    )
+    machine.restarted(dying_hands(machine.hands, steps))
 
 
 def everything() -> kinds.Pod:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -153,11 +154,11 @@ class Machine:
         self.root = root
         self.volumes = self.restarted()
 
-    def restarted(self) -> PodVolumes:
+    def restarted(self, hands: Hands | None = None) -> PodVolumes:
         """As after a new start: what was in memory is gone, what is on the disk is there."""
         self.volumes = PodVolumes(
             root=self.root,
-            hands=self.hands,
+            hands=hands or self.hands,
             lookup=self.lookup,
             clock=self.clock,
             on_warning=lambda pod, reason, message: self.warnings.append((reason, message)),
@@ -190,3 +191,51 @@ class RealTrees(fake_host.FakeTrees):
         for entry in sorted(path.rglob("*"), reverse=True):
             entry.rmdir() if entry.is_dir() and not entry.is_symlink() else entry.unlink()
         return 0
+
+
+class Died(BaseException):
+    """The process was killed."""
+
+
+class Dying:
+    """A part of the machine that dies after a number of calls that change something, all parts counted together."""
+
+    CHANGES: ClassVar = {
+        *("make", "remove", "remove_place", "open_to_all", "link", "unlink", "write", "replace", "empty"),
+        *("bind", "make_read_only", "mount", "mount_memory", "unmount", "hold", "release", "give"),
+    }
+
+    def __init__(self, part: Any, tick: Callable[[], None]) -> None:
+        self._part, self._tick = part, tick
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._part, name)
+        if name not in self.CHANGES:
+            return found
+        if not asyncio.iscoroutinefunction(found):
+
+            def now(*args: Any, **kwargs: Any) -> Any:
+                result = found(*args, **kwargs)
+                self._tick()
+                return result
+
+            return now
+
+        async def later(*args: Any, **kwargs: Any) -> Any:
+            result = await found(*args, **kwargs)
+            self._tick()
+            return result
+
+        return later
+
+
+def dying_hands(hands: Hands, steps: int) -> Hands:
+    """The same machine, on which the process dies after so many steps that change something."""
+    left = [steps]
+
+    def tick() -> None:
+        left[0] -= 1
+        if left[0] == 0:
+            raise Died
+
+    return Hands(**{name: Dying(getattr(hands, name), tick) for name in Hands.__dataclass_fields__})
