@@ -129,3 +129,28 @@ def test_a_volume_made_for_a_claim_that_never_existed_is_released(place: Place) 
     uid = "00000000-0000-4000-8000-000000000001"
     volume = place.volume(claim=place.reference(builders.unique("claim"), uid))
     place.until_volume(volume, "Released")
+
+
+def test_a_claim_that_a_pod_uses_keeps_its_volume_until_the_pod_goes(place: Place) -> None:
+    place.storage_class()
+    place.available()
+    name, volume = place.bound()
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": name}}]
+    pod = builders.pod(spec={"volumes": volumes, "schedulerName": "nobody", "nodeName": "node-of-nobody"})
+    path = place.space.core("pods", place.api.post(place.space.core("pods"), pod)["metadata"]["name"])
+    place.delete_claim(name)
+    assert place.settled_volume(volume) == "Bound"
+    assert place.get_claim(name)["metadata"]["deletionTimestamp"]
+    place.api.delete(path, gracePeriodSeconds=0)
+    place.until_volume(volume, "Released")
+
+
+def test_a_bound_volume_that_is_deleted_stays_until_its_claim_goes(place: Place) -> None:
+    place.storage_class()
+    place.available()
+    name, volume = place.bound()
+    place.until_volume(volume, "Bound")
+    place.api.delete(place.volume_path(volume))
+    assert place.settled_volume(volume) == "Bound"
+    place.delete_claim(name)
+    wire.eventually(lambda: place.api.gone(place.volume_path(volume)), "the volume is gone")

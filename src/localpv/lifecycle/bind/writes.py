@@ -71,7 +71,7 @@ class Writes:
     async def set_phase(self, volume: PersistentVolume, phase: str, message: str = "") -> PersistentVolume:
         if volume.status.phase == phase:
             return volume
-        log.info("volume=%s uid=%s phase=%s", volume.key, volume.metadata.uid, phase)
+        log.debug("volume=%s uid=%s phase=%s", volume.key, volume.metadata.uid, phase)
         return await self._change_volume(volume, {"status": {"phase": phase, "message": message or None}}, "status")
 
     async def unbind(self, volume: PersistentVolume) -> None:
@@ -88,7 +88,7 @@ class Writes:
         status = claim.status
         if status.phase == phase and not status.capacity and not status.access_modes:
             return
-        log.info("claim=%s uid=%s phase=%s", claim.key, claim.metadata.uid, phase)
+        log.debug("claim=%s uid=%s phase=%s", claim.key, claim.metadata.uid, phase)
         patch = {"status": {"phase": phase, "capacity": None, "accessModes": None}}
         await self._change_claim(claim, patch, "status")
 
