@@ -19,6 +19,7 @@ from localpv.host.filesystems import FileSystems, KernelFileSystems
 from localpv.host.holding import Holding, LoopHolding
 from localpv.host.mounting import KernelMounting, Mounting
 from localpv.host.mounts import KernelMounts, Mounts
+from localpv.host.node_paths import KernelNodePaths, NodePaths
 from localpv.host.ownership import KernelOwnership, Ownership
 from localpv.host.subpaths import KernelSubPaths, SubPaths
 from localpv.host.workers import Workers
@@ -43,6 +44,7 @@ class Real:
         self.ownership: Ownership = KernelOwnership(workers=workers)
         self.sub_paths: SubPaths = KernelSubPaths(workers=workers)
         self.file_sets: FileSets = DiskFileSets(workers=workers)
+        self.node_paths: NodePaths = KernelNodePaths(workers=workers)
 
     def spoil(self, disk: Path) -> None:
         disk.write_bytes(b"data")
@@ -69,6 +71,7 @@ class Fake:
         self.ownership: Ownership = fake_mounting.FakeOwnership()
         self.sub_paths: SubPaths = fake_mounting.FakeSubPaths(mounting)
         self.file_sets: FileSets = fake_mounting.FakeFileSets()
+        self.node_paths: NodePaths = fake_mounting.FakeNodePaths(self.machine)
 
     def make_disk(self, mib: int = 16) -> Path:
         path = Path(f"/dev/sd{'bcdefg'[len(self.machine.disks)]}")
@@ -236,3 +239,19 @@ async def test_a_set_of_files_changes_as_a_whole_and_only_when_it_differs(world:
     for path in ("../one", "/one", "..data", ""):
         with pytest.raises(errors.OutsideFolder):
             await world.file_sets.replace(at, {path: File(data=b"x")})
+
+
+async def test_a_path_is_what_was_asked_for_or_made_so(world: World) -> None:
+    made, file = world.folder / "made", world.folder / "file"
+    for kind in ("Directory", "File", "Socket", "BlockDevice"):
+        with pytest.raises(FileNotFoundError):
+            await world.node_paths.check(made, kind)
+    await world.node_paths.check(made, "DirectoryOrCreate")
+    await world.node_paths.check(made, "Directory")
+    await world.node_paths.check(file, "FileOrCreate")
+    await world.node_paths.check(file, "File")
+    await world.node_paths.check(world.folder / "any", "")
+    await world.node_paths.check(world.make_disk(), "BlockDevice")
+    for path, kind in ((made, "File"), (file, "Directory"), (file, "Socket"), (made, "nonsense")):
+        with pytest.raises(errors.HostError):
+            await world.node_paths.check(path, kind)

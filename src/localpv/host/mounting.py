@@ -116,7 +116,7 @@ class KernelMounting:
     async def bind(self, source: Source, at: Path, *, read_only: bool = False, options: Sequence[str] = ()) -> None:
         def act() -> None:
             _mount(f"/proc/self/fd/{source.fd}", at, _BIND)
-            if read_only or any(option in _FLAGS for option in options):
+            if read_only or any(option in _FLAGS or option == "ro" for option in options):
                 _remount(at, read_only=read_only, options=options)
 
         await self._workers.call(act, key=str(at), timeout=CALL_SECONDS)

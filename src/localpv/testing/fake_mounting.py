@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from localpv import errors
-from localpv.host import file_sets, filesystems, subpaths
+from localpv.host import file_sets, filesystems, node_paths, subpaths
 from localpv.host.file_sets import File
 from localpv.host.filesystems import Content
 from localpv.host.mounting import Source
@@ -199,3 +199,30 @@ class FakeFileSets:
         changed = self.sets.get(folder) != files
         self.sets[folder] = dict(files)
         return changed
+
+
+@dataclass
+class FakeNodePaths:
+    machine: FakeMachine
+
+    async def check(self, path: Path, kind: str) -> None:
+        if kind not in node_paths.KINDS:
+            raise errors.NotSupported(f"{kind} is no type of a path")
+        self.machine.answer(path)
+        real = self.machine.resolve(path)
+        if not {real} & {*self.machine.folders, *self.machine.files, *self.machine.disks}:
+            if kind in ("", "DirectoryOrCreate"):
+                self.machine.make_folder(path)
+            elif kind == "FileOrCreate":
+                self.machine.write_file(path)
+            else:
+                raise FileNotFoundError(2, "No such file or directory", str(path))
+        fits = {
+            "Directory": real in self.machine.folders,
+            "DirectoryOrCreate": real in self.machine.folders,
+            "File": real in self.machine.files,
+            "FileOrCreate": real in self.machine.files,
+            "BlockDevice": real in self.machine.disks,
+        }
+        if kind and not fits.get(kind, False):
+            raise errors.HostError(f"{path} is not what was asked for")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import msgspec.structs
 
 from localpv.api.kinds.containers import FieldSelector, ResourceFieldSelector
 from localpv.api.kinds.meta import ObjectMeta, Part
@@ -97,8 +98,12 @@ class ProjectedVolumeSource(Part, frozen=True, kw_only=True):
     default_mode: int | None = None
 
 
+class OtherSource(Part, frozen=True, kw_only=True):
+    """That it is there is all that is read of a source which no part of localpv serves."""
+
+
 class Volume(Part, frozen=True, kw_only=True):
-    """One of spec.volumes; sources that no part of localpv serves are not told apart."""
+    """One of spec.volumes."""
 
     name: str
     persistent_volume_claim: PersistentVolumeClaimVolumeSource | None = None
@@ -109,3 +114,27 @@ class Volume(Part, frozen=True, kw_only=True):
     secret: SecretVolumeSource | None = None
     downward_api: DownwardAPIVolumeSource | None = msgspec.field(name="downwardAPI", default=None)
     projected: ProjectedVolumeSource | None = None
+    csi: OtherSource | None = None
+    nfs: OtherSource | None = None
+    iscsi: OtherSource | None = None
+    fc: OtherSource | None = None
+    image: OtherSource | None = None
+    git_repo: OtherSource | None = None
+    cephfs: OtherSource | None = None
+    rbd: OtherSource | None = None
+    glusterfs: OtherSource | None = None
+    flex_volume: OtherSource | None = None
+    portworx_volume: OtherSource | None = None
+    vsphere_volume: OtherSource | None = None
+
+    @property
+    def other_source(self) -> str:
+        """The name of the source, of a volume that no part of localpv serves; empty when it is none of these."""
+        return next(
+            (
+                field.encode_name
+                for field in msgspec.structs.fields(self)
+                if type(getattr(self, field.name)) is OtherSource
+            ),
+            "",
+        )

@@ -9,6 +9,7 @@
     mounter        volumes with a file system: bound for each pod
     global_mounts  devices with a file system: mounted once, made first if they are blank
     mapper         raw devices: linked for each pod, held while one uses them
+    tearing        a pod's volumes taken away, in order
     recorded       is it still the disk that was published?
     scratch        emptyDir, and the folders of what comes from the API
     contents       files that come from the API: configMap, secret, downwardAPI, projected

@@ -74,7 +74,7 @@ async def find(
     if node is not None and not fitting.fits_node(found, node):
         raise NotReady(
             "WrongNode",
-            f"volume {found.metadata.name} is not on node {node.metadata.name}",
+            f"the node affinity of volume {found.metadata.name} does not let it be on node {node.metadata.name}",
             hint="leave nodeName out: a scheduler finds the right node",
             event=spec.event,
         )

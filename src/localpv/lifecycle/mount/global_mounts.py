@@ -83,7 +83,7 @@ class GlobalMounts:
         note = self._note(spec, device)
         if note is not None and (content.fs_type, content.uuid) == (note.fs_type, note.uuid):
             return content.fs_type
-        if content.blank or note is not None:
+        if content.blank or (note is not None and content.other == filesystems.UNKNOWN):
             return await self._make(spec, device, note)
         if content.other:
             raise NotReady(
@@ -144,6 +144,7 @@ class GlobalMounts:
             await hands.mounting.mount(device.path, at, fs_type=fs_type, options=spec.mount_options)
         mount = (await hands.mounts.table()).at(at)
         if mount is None or not _is_of(mount, device):
+            await hands.unmount_all(at)
             raise errors.DeviceChanged(f"{device.path} became another disk while it was being mounted")
 
     def _note(self, spec: Spec, device: BlockDevice) -> Making | None:

@@ -15,6 +15,7 @@ from localpv.host.filesystems import FileSystems, KernelFileSystems
 from localpv.host.holding import Holding, LoopHolding
 from localpv.host.mounting import KernelMounting, Mounting
 from localpv.host.mounts import KernelMounts, Mounts
+from localpv.host.node_paths import KernelNodePaths, NodePaths
 from localpv.host.own_folders import DiskFolders, OwnFolders
 from localpv.host.ownership import KernelOwnership, Ownership
 from localpv.host.subpaths import KernelSubPaths, SubPaths
@@ -36,6 +37,7 @@ class Hands:
     trees: Trees
     folders: OwnFolders
     file_sets: FileSets
+    node_paths: NodePaths
 
     async def unmount_all(self, path: Path) -> None:
         """Unmount what is mounted at a path of ours and below it, deepest first; DeviceBusy when something stays.
@@ -69,6 +71,7 @@ def on_this_machine(*, workers: Workers | None = None) -> Hands:
         trees=KernelTrees(workers=workers, mounts=mounts),
         folders=DiskFolders(),
         file_sets=DiskFileSets(workers=workers),
+        node_paths=KernelNodePaths(workers=workers),
     )
 
 

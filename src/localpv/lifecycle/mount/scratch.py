@@ -28,9 +28,12 @@ class Scratch:
                 f"emptyDir {name} asks for the medium {source.medium}, which the embedded engine does not have",
                 hint="leave medium out, or use Memory",
             )
-        limit = Quantity.parse(source.size_limit).value if source.size_limit else 0
+        memory = source.medium == "Memory"
+        limits = [Quantity.parse(source.size_limit).value] if source.size_limit else []
+        if memory and (most := _memory_limit(pod)):
+            limits.append(most)
         return await self.folder(
-            pod.metadata.uid, EMPTY_DIR, name, memory=source.medium == "Memory", size_bytes=limit, group=group
+            pod.metadata.uid, EMPTY_DIR, name, memory=memory, size_bytes=min(limits, default=0), group=group
         )
 
     async def folder(
@@ -52,3 +55,9 @@ class Scratch:
         await hands.unmount_all(place)
         await hands.trees.empty(place, inside=self._layout.pod(pod_uid) / VOLUMES)
         hands.folders.remove(place)
+
+
+def _memory_limit(pod: kinds.Pod) -> int:
+    """All memory that the containers of a pod may have together; 0 when one of them has no limit."""
+    limits = [container.resources.limits.get("memory") for container in pod.spec.containers]
+    return sum(Quantity.parse(limit).value for limit in limits if limit) if all(limits) else 0

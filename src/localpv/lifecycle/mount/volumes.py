@@ -10,12 +10,13 @@ from localpv.lifecycle.mount import claims, contents, host_paths
 from localpv.lifecycle.mount import recorded as records
 from localpv.lifecycle.mount.contents import Contents
 from localpv.lifecycle.mount.hands import Hands, Turns
-from localpv.lifecycle.mount.layout import CONFIG_MAP, DEVICES, LOCAL, SUB_PATHS, VOLUMES, Layout, escaped
+from localpv.lifecycle.mount.layout import CONFIG_MAP, DEVICES, LOCAL, SUB_PATHS, VOLUMES, Layout
 from localpv.lifecycle.mount.lookup import Lookup
 from localpv.lifecycle.mount.mounter import Group
 from localpv.lifecycle.mount.plugin import LocalPlugin
 from localpv.lifecycle.mount.scratch import Scratch
 from localpv.lifecycle.mount.specs import BLOCK
+from localpv.lifecycle.mount.tearing import Tearing
 from localpv.lifecycle.mount.tokens import Tokens
 from localpv.lifecycle.mount.waiting import NotReady, Prepared, translated
 from localpv.runtime.clock import Clock, SystemClock
@@ -46,6 +47,7 @@ class PodVolumes:
         self.plugin = LocalPlugin(layout=self.layout, hands=hands)
         self._mounter, self._mapper = self.plugin.mounter, self.plugin.mapper
         self._scratch = Scratch(layout=self.layout, hands=hands)
+        self._tearing = Tearing(layout=self.layout, hands=hands, plugin=self.plugin, scratch=self._scratch)
         self._tokens = Tokens(lookup=lookup, clock=clock or SystemClock())
         self._contents = Contents(lookup=lookup, tokens=self._tokens)
         self._pods = Turns()
@@ -65,26 +67,8 @@ class PodVolumes:
 
     async def tear_down(self, pod_uid: str) -> None:
         """Everything of a pod, from what is on the disk; nothing there is no error. HostError: try again later."""
-        layout, folders = self.layout, self._hands.folders
-        pod = layout.pod(pod_uid)
         async with self._pods.of(pod_uid):
-            # Parts of volumes lie on top of the volumes, so they go first.
-            await self._hands.unmount_all(pod / SUB_PATHS)
-            self._remove_places(pod / SUB_PATHS)
-            for volume in folders.names(layout.volumes(pod_uid, LOCAL)):
-                await self._mounter.tear_down(volume, pod_uid=pod_uid)
-            for volume in self._mapper.mapped(pod_uid):
-                await self._mapper.unmap(volume, pod_uid=pod_uid)
-            await self._mapper.tidy()
-            for kind in folders.names(pod / VOLUMES):
-                for name in folders.names(pod / VOLUMES / kind) if kind != escaped(LOCAL) else ():
-                    await self._scratch.remove(pod_uid, kind, name)
-                folders.remove(pod / VOLUMES / kind)
-            folders.remove(pod / VOLUMES)
-            folders.remove(layout.devices(pod_uid))
-            folders.remove(pod / DEVICES)
-            if not folders.names(pod):
-                folders.remove(pod)
+            await self._tearing.run(pod_uid)
         self._tokens.forget(pod_uid)
 
     async def refresh(self, pod: kinds.Pod) -> None:
@@ -132,12 +116,15 @@ class PodVolumes:
                 path = await self._scratch.empty_dir(volume.empty_dir, volume.name, pod=pod, group=_group(pod))
                 return Prepared(path=path, name=volume.name)
             if volume.host_path is not None:
-                return Prepared(path=host_paths.find(volume.host_path), name=volume.name)
+                return Prepared(
+                    path=await host_paths.find(volume.host_path, node_paths=self._hands.node_paths), name=volume.name
+                )
             if contents.plugin_of(volume):
                 return Prepared(path=await self._from_api(pod, volume), name=volume.name, read_only=True)
         raise NotReady(
             "NotSupported",
-            f"the source of volume {volume.name} is not supported on the embedded engine",
+            f"volume {volume.name} has the source {volume.other_source or 'unknown'},"
+            " which is not supported on the embedded engine",
             hint="use a claim, emptyDir, configMap, secret, downwardAPI, projected or hostPath",
         )
 
@@ -181,17 +168,6 @@ class PodVolumes:
                     hint="put the directory or disk back; the pod goes on by itself",
                     event=spec.event,
                 ) from error
-
-    def _remove_places(self, folder: Path) -> None:
-        """Remove the empty folders and files over which parts of volumes were bound: nothing is mounted there now."""
-        folders = self._hands.folders
-        for volume in folders.names(folder):
-            for container in folders.names(folder / volume):
-                for index in folders.names(folder / volume / container):
-                    folders.remove_place(folder / volume / container / index)
-                folders.remove(folder / volume / container)
-            folders.remove(folder / volume)
-        folders.remove(folder)
 
 
 def _group(pod: kinds.Pod) -> Group | None:

@@ -148,6 +148,7 @@ class Machine:
             trees=self.trees,
             folders=DiskFolders(),
             file_sets=self.file_sets,
+            node_paths=fake_mounting.FakeNodePaths(self.machine),
         )
         self.lookup, self.clock = FakeLookup(), FakeClock()
         self.warnings: list[tuple[str, str]] = []

@@ -1,0 +1,85 @@
+"""A pod's volumes taken away, in order, from what is on the disk.
+
+First the parts of volumes, which lie on top of them, then the volumes, then what was mounted or held for the last of
+their users, then the empty folders. One volume that cannot go now keeps none of the others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from localpv import errors
+from localpv.lifecycle.mount.hands import Hands
+from localpv.lifecycle.mount.layout import DEVICES, LOCAL, SUB_PATHS, VOLUMES, Layout, escaped
+from localpv.lifecycle.mount.plugin import LocalPlugin
+from localpv.lifecycle.mount.scratch import Scratch
+
+
+class Tearing:
+    """Takes pods' volumes away."""
+
+    def __init__(self, *, layout: Layout, hands: Hands, plugin: LocalPlugin, scratch: Scratch) -> None:
+        self._layout, self._hands, self._plugin, self._scratch = layout, hands, plugin, scratch
+
+    async def run(self, pod_uid: str) -> None:
+        """Everything of one pod; HostError when something of it has to stay for now."""
+        layout, folders, failed = self._layout, self._hands.folders, _Failures()
+        pod = layout.pod(pod_uid)
+        with failed.kept():
+            await self._hands.unmount_all(pod / SUB_PATHS)
+            self._remove_places(pod / SUB_PATHS)
+        if failed.first:
+            raise failed.first  # below a part that is still there lies its volume
+        for volume in folders.names(layout.volumes(pod_uid, LOCAL)):
+            with failed.kept():
+                await self._plugin.mounter.tear_down(volume, pod_uid=pod_uid)
+        for volume in sorted(self._plugin.mapper.mapped(pod_uid)):
+            with failed.kept():
+                await self._plugin.mapper.unmap(volume, pod_uid=pod_uid)
+        with failed.kept():
+            await self._plugin.mapper.tidy()
+        for kind in set(folders.names(pod / VOLUMES)) - {escaped(LOCAL)}:
+            for name in folders.names(pod / VOLUMES / kind):
+                with failed.kept():
+                    await self._scratch.remove(pod_uid, kind, name)
+        if failed.first:
+            raise failed.first
+        with failed.kept():
+            for kind in folders.names(pod / VOLUMES):
+                folders.remove(pod / VOLUMES / kind)
+            for folder in (pod / VOLUMES, layout.devices(pod_uid), pod / DEVICES):
+                folders.remove(folder)
+            if not folders.names(pod):
+                folders.remove(pod)
+        if failed.first:
+            raise failed.first
+
+    def _remove_places(self, folder: Path) -> None:
+        """Remove the empty folders and files over which parts of volumes were bound: nothing is mounted there now."""
+        folders = self._hands.folders
+        for volume in folders.names(folder):
+            for container in folders.names(folder / volume):
+                for index in folders.names(folder / volume / container):
+                    folders.remove_place(folder / volume / container / index)
+                folders.remove(folder / volume / container)
+            folders.remove(folder / volume)
+        folders.remove(folder)
+
+
+class _Failures:
+    def __init__(self) -> None:
+        self.first: errors.HostError | None = None
+
+    @contextlib.contextmanager
+    def kept(self) -> Iterator[None]:
+        """Keep the first failure of several steps."""
+        try:
+            yield
+        except errors.HostError as error:
+            self.first = self.first or error
+        except OSError as error:
+            found = errors.HostError(f"{error.filename} cannot be removed: {error.strerror}")
+            found.__cause__ = error
+            self.first = self.first or found
