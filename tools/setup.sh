@@ -5,7 +5,7 @@ set -euo pipefail
 venv=${1:-.venv}
 
 # Package -> a program that tells whether it is there.
-declare -A packages=([python3-venv]=python3 [util-linux]=mount)
+declare -A packages=([python3-venv]=python3 [util-linux]=mount [runc]=runc [conmon]=conmon [busybox-static]=busybox)
 
 missing=()
 for package in "${!packages[@]}"; do

@@ -33,6 +33,7 @@ class Machine:
         self.log = self.data.parent / f"{self.data.name}.log"
         self.process: subprocess.Popen[bytes] | None = None
         self.api: wire.Api
+        self._uids: set[str] = set()
 
     def start(self, *options: str) -> None:
         command = [sys.executable, "-m", "localpv", "up", "--data", str(self.data), "--node", NODE]
@@ -153,8 +154,6 @@ class Machine:
         found = [path for path in Path("/sys/fs/cgroup").glob("*/localpv/*") if path.is_dir()]
         found += [path for path in Path("/sys/fs/cgroup/localpv").glob("*") if path.is_dir()]
         return [str(path) for path in found if path.name in known or path.name.partition(".")[0] in known]
-
-    _uids: set[str] = set()
 
     def remember(self, pod: Object) -> None:
         """Control groups of this pod are looked for also after its folders are gone."""

@@ -27,6 +27,9 @@ RUNTIME, MONITOR = "runc", "conmon"
 SECONDS = 60.0
 """How long the runtime may take for one step; a container that is created on a hung volume takes for ever."""
 
+MAKING_SECONDS, LOOK_SECONDS = 10.0, 0.02
+"""How long a container that is being made is waited for before it is deleted, and how often it is looked at."""
+
 _MESSAGE = re.compile(r'level=error msg="((?:[^"\\]|\\.)*)"')
 
 
@@ -174,6 +177,8 @@ class RuncContainers:
                 os.close(fd)
 
     async def delete(self, bundle: Bundle) -> None:
+        if not self.look(bundle).started:
+            await self._made(bundle)
         monitor = self._monitor(bundle)
         if (self._state / bundle.id).exists():
             try:
@@ -184,6 +189,15 @@ class RuncContainers:
                 shutil.rmtree(self._state / bundle.id, ignore_errors=True)
         if monitor is not None:
             await _gone(monitor, bundle.id)
+
+    async def _made(self, bundle: Bundle) -> None:
+        """Wait for whoever is making the container, on behalf of a process of ours that has died meanwhile."""
+        end = asyncio.get_running_loop().time() + MAKING_SECONDS
+        while asyncio.get_running_loop().time() < end:
+            makers = _makers(bundle.id)
+            if not makers or (RUNTIME not in makers and (self._state / bundle.id / "state.json").exists()):
+                return
+            await asyncio.sleep(LOOK_SECONDS)
 
     async def ids(self) -> frozenset[str]:
         try:
@@ -229,6 +243,21 @@ def _is_monitor(pid: int, id_: str) -> bool:
         return False
     # A process that has ended and waits to be reaped has no command line any more.
     return id_.encode() in words and words[0].endswith(MONITOR.encode())
+
+
+def _makers(id_: str) -> frozenset[str]:
+    """The programs that have to do with a container, by name."""
+    found = set()
+    for entry in os.listdir("/proc"):
+        if not entry.isdecimal():
+            continue
+        try:
+            words = Path(f"/proc/{entry}/cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if id_.encode() in words:
+            found.add(os.path.basename(words[0]).decode(errors="replace"))
+    return frozenset(found & {RUNTIME, MONITOR})
 
 
 def _parent(pid: int) -> int | None:

@@ -18,6 +18,7 @@ from localpv.api.kinds import Kind, StateWaiting
 from localpv.client.objects import Objects, Patch
 from localpv.host.sandboxes import Sandboxes
 from localpv.lifecycle.mount.waiting import NotReady, Prepared
+from localpv.lifecycle.schedule import admission
 from localpv.pods import bundle, deciding, files, reporting, starting
 from localpv.pods.keeping import Keeper
 from localpv.pods.live import Live
@@ -102,9 +103,10 @@ class Worker:
             return await self._wind_up(pod, live)
         if pod.status.phase in FINISHED:
             return await self._settle(pod, live)
-        refusal = self._overdue(pod) or await self._refused(pod)
-        if refusal is not None:
-            return await self._fail(pod, live, *refusal)
+        if (overdue := self._overdue(pod)) is not None:
+            return await self._fail(pod, live, *overdue)
+        if (refused := await self._refused(pod)) is not None:
+            return await self._fail(pod, live, *refused, before=admission.REJECTED)
         return await self._advance(pod, live)
 
     async def _advance(self, pod: kinds.Pod, live: Live) -> Outcome:
@@ -189,11 +191,11 @@ class Worker:
         latest = self._records.latest(pod.metadata.uid)
         return deciding.plan(pod, latest, now=self._clock.now(), boot=self._starter.boot, started=started)
 
-    async def _fail(self, pod: kinds.Pod, live: Live, reason: str, message: str) -> Outcome:
+    async def _fail(self, pod: kinds.Pod, live: Live, reason: str, message: str, *, before: str = "") -> Outcome:
         """The pod as a whole has failed: end what runs, then say so."""
         if self._stop_next(pod, live, self._grace(pod)):
             return Done()
-        await self._report(pod, live, deciding.Plan(over=True), over=True, reason=reason, message=message)
+        await self._report(pod, live, deciding.Plan(over=True), over=True, reason=reason, message=before + message)
         self._events.tell(pod, reason, message, warning=True)
         return await self._settle(pod, live)
 

@@ -6,6 +6,7 @@ import logging
 import os
 from pathlib import Path
 
+from localpv.api import kinds
 from localpv.client.client import Client
 from localpv.host.containers import RuncContainers
 from localpv.host.layers import KernelLayers
@@ -15,6 +16,7 @@ from localpv.lifecycle.events import ApiEvents
 from localpv.lifecycle.mount import hands
 from localpv.lifecycle.mount.lookup import ApiLookup
 from localpv.lifecycle.mount.volumes import PodVolumes
+from localpv.lifecycle.schedule import admission
 from localpv.pods import machine
 from localpv.pods.access import PodAccess
 from localpv.pods.images import busybox
@@ -52,6 +54,12 @@ async def add_to(group: Group, *, client: Client, clock: Clock, node: str, data:
     workers = Workers()
     events = ApiEvents(client, component="localpv", clock=clock)
     lookup = ApiLookup(client, node=node)
+
+    async def admit(pod: kinds.Pod) -> tuple[str, str] | None:
+        own = await lookup.node()
+        refusals = admission.check(pod, own, runner.pods.list()) if own is not None else []
+        return (refusals[0].reason, refusals[0].message) if refusals else None
+
     runner = PodRunner(
         client,
         node=node,
@@ -72,6 +80,7 @@ async def add_to(group: Group, *, client: Client, clock: Clock, node: str, data:
         sources=lookup,
         events=events,
         clock=clock,
+        admit=admit,
     )
     group.add("events of pods", events.run)
     group.add("pods", runner.run, ready=runner.pods.wait_synced)
