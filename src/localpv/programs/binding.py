@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 from localpv.client.client import Client
+from localpv.lifecycle.bind import binder as binders
 from localpv.lifecycle.bind.binder import Binder
+from localpv.lifecycle.groups import placer as placers
 from localpv.lifecycle.groups.placer import Placer
+from localpv.lifecycle.stock import Stock
 from localpv.runtime.clock import Clock
 from localpv.runtime.group import Group
 
 
 def add_to(group: Group, *, client: Client, clock: Clock) -> Binder:
     """Bind claims and volumes, as kube-controller-manager does on Kubernetes, and place those with wishes."""
-    binder = Binder(client, clock=clock)
+    stock = Stock(client, clock=clock, indexes=binders.INDEXES | placers.INDEXES)
+    binder = Binder(client, stock=stock, clock=clock)
+    placer = Placer(client, stock=stock, clock=clock)
+    group.add("stock", stock.run, ready=stock.ready)
     group.add("binder", binder.run, ready=binder.ready)
-    add_placer(group, client=client, clock=clock)
+    group.add("placer", placer.run, ready=placer.ready)
     return binder
 
 
 def add_placer(group: Group, *, client: Client, clock: Clock) -> Placer:
     """Only the placer, for a cluster whose own parts bind."""
-    placer = Placer(client, clock=clock)
+    stock = Stock(client, clock=clock, indexes=placers.INDEXES)
+    placer = Placer(client, stock=stock, clock=clock)
+    group.add("stock", stock.run, ready=stock.ready)
     group.add("placer", placer.run, ready=placer.ready)
     return placer

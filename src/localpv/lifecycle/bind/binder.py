@@ -12,26 +12,23 @@ from collections.abc import Iterable, Sequence
 
 from localpv import errors
 from localpv.api.kinds import PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
-from localpv.client.cache import Cache
+from localpv.client.cache import Cache, Index
 from localpv.client.client import Client
-from localpv.lifecycle.bind import claims, defaults, telling, volumes
-from localpv.lifecycle.bind.telling import Telling
+from localpv.lifecycle.bind import claims, defaults, telling
+from localpv.lifecycle.bind.keeping import CATCH_UP_SECONDS, Keeper
+from localpv.lifecycle.bind.telling import Teller, Telling
 from localpv.lifecycle.bind.waiting import Waiting
 from localpv.lifecycle.bind.writes import LOST, PENDING, Writes
 from localpv.lifecycle.events import ApiEvents
 from localpv.lifecycle.matching import fitting
-from localpv.lifecycle.matching.offers import Offers
-from localpv.lifecycle.newest import Newest
+from localpv.lifecycle.stock import Stock
 from localpv.runtime.clock import Clock
 from localpv.runtime.controller import Controller, Done, LookAgain, Outcome, Reconcile
 from localpv.runtime.group import Group
 from localpv.runtime.queue import WorkQueue
 
-WORKERS = 32
+WORKERS = 64
 """Claims, and as many volumes, that are worked on at the same time: each mostly waits for the server's disk."""
-
-CATCH_UP_SECONDS = 1.0
-"""How long the watch may take to bring what the server has said already."""
 
 PATIENCE_SECONDS = 0.5
 """How long a claim waits for any volume before people are told. Mostly its volume is just being made Available."""
@@ -42,27 +39,23 @@ BY_CLAIM = "claim"
 
 
 class Binder:
-    """Runs until cancelled."""
+    """Runs until cancelled, beside the stock it is given, whose claims have the indexes `INDEXES`."""
 
-    def __init__(self, client: Client, *, clock: Clock, workers: int = WORKERS) -> None:
+    def __init__(self, client: Client, *, stock: Stock, clock: Clock, workers: int = WORKERS) -> None:
         self._clock = clock
         self._workers = workers
-        claim_cache = Cache(client.objects(PersistentVolumeClaim), clock=clock, indexes={BY_VOLUME: _volume_of})
-        self._claims = Newest(claim_cache)
-        self._volumes = Newest(Cache(client.objects(PersistentVolume), clock=clock))
+        self._claims, self._volumes, self._offers = stock.claims, stock.volumes, stock.offers
+        self._stocked = stock.ready
         self._classes = Cache(client.objects(StorageClass), clock=clock)
         self._pods = Cache(client.objects(Pod), clock=clock, indexes={BY_CLAIM: _claims_of})
-        self._claim_objects = client.objects(PersistentVolumeClaim)
         self._volume_objects = client.objects(PersistentVolume)
         self._events = ApiEvents(client, component=COMPONENT, clock=clock)
+        self._teller = Teller(self._events)
         self._writes = Writes(client, volumes=self._volumes, claims=self._claims)
-        self._offers = Offers()
+        self._keeper = Keeper(client, stock=stock, writes=self._writes, teller=self._teller)
         self._waiting = Waiting()
         self._promised: set[str] = set()
         """Volumes that were chosen, and of which the server has not said yet whether it is so."""
-
-        self._told: dict[str, Sequence[Telling]] = {}
-        """By claim, what was told last; the same is not told again."""
 
         self._since: dict[str, float] = {}
         """By claim, since when it waits for any volume."""
@@ -82,7 +75,8 @@ class Binder:
 
     async def run(self) -> None:
         """Serve until cancelled."""
-        self._volumes.on_change(self._offers.changed)
+        # Nothing is decided before both sides are known: a claim whose volume was not heard of yet is not lost.
+        await self._stocked()
         self._volumes.on_change(self._volume_changed)
         self._claims.on_change(self._claim_changed)
         self._classes.on_change(self._class_changed)
@@ -91,10 +85,7 @@ class Binder:
         group.add("events", self._events.run)
         for name, cache in (("classes", self._classes), ("pods", self._pods)):
             group.add(name, cache.run, ready=cache.wait_synced)
-        # Nothing is decided before both sides are known: a claim whose volume was not heard of yet is not lost.
-        group.add("volumes", self._volumes.cache.run, ready=self._volumes.cache.wait_synced)
-        group.add("claims", self._claims.cache.run, ready=self._claims.cache.wait_synced)
-        group.add("binder of volumes", self._controller("volumes", self._look_at_volume, self._volume_queue).run)
+        group.add("binder of volumes", self._controller("volumes", self._keeper.look, self._volume_queue).run)
         group.add("binder of claims", self._controller("claims", self._look_at_claim, self._claim_queue).run)
         await group.run(on_ready=self._ready.set)
 
@@ -133,14 +124,14 @@ class Binder:
                 await self._writes.set_unbound(claim, PENDING)
                 if for_any and (left := self._patience_left(claim.key)) > 0:
                     return LookAgain(after=left)
-                self._tell(claim, why)
+                self._teller.tell(claim, why)
             case claims.Lose(why):
                 return await self._lose(claim, why)
             case claims.Assign(class_name):
                 await self._writes.assign_class(claim, class_name)
             case claims.Ask(provisioner):
                 await self._writes.ask_provisioner(claim, provisioner)
-                self._tell(claim, [telling.external(provisioner)])
+                self._teller.tell(claim, [telling.external(provisioner)])
         return Done()
 
     async def _lose(self, claim: PersistentVolumeClaim, why: Telling) -> Outcome:
@@ -149,7 +140,7 @@ class Binder:
             return LookAgain(after=CATCH_UP_SECONDS)  # only our view of the volumes was behind
         if claim.status.phase != LOST:
             await self._writes.set_unbound(claim, LOST)
-            self._tell(claim, [why])
+            self._teller.tell(claim, [why])
         return Done()
 
     def _patience_left(self, key: str) -> float:
@@ -158,56 +149,8 @@ class Binder:
 
     def _forget(self, key: str) -> None:
         """What was told before says nothing about what comes now."""
-        self._told.pop(key, None)
+        self._teller.forget(key)
         self._since.pop(key, None)
-
-    def _tell(self, about: PersistentVolumeClaim | PersistentVolume, why: Sequence[Telling]) -> None:
-        if self._told.get(about.key) != why:
-            self._told[about.key] = why
-            for one in why:
-                self._events.tell(about, one.reason, one.message, warning=one.warning)
-
-    # Volumes.
-
-    async def _look_at_volume(self, name: str) -> Outcome:
-        volume = self._volumes.get(name)
-        if volume is None:
-            return Done()
-        reference = volume.spec.claim_ref
-        claim = self._claims.get(f"{reference.namespace}/{reference.name}") if reference is not None else None
-        try:
-            return await self._keep(volume, claim, volumes.decide(volume, claim))
-        except errors.NotFound:
-            return Done()
-
-    async def _keep(
-        self, volume: PersistentVolume, claim: PersistentVolumeClaim | None, action: volumes.Action
-    ) -> Outcome:
-        match action:
-            case volumes.SetPhase(phase, why):
-                await self._writes.set_phase(volume, phase, why.message if why else "")
-                if why is not None:
-                    self._events.tell(volume, why.reason, why.message, warning=why.warning)
-            case volumes.Release():
-                return await self._release(volume)
-            case volumes.Unbind():
-                await self._writes.unbind(volume)
-            case volumes.Disagree(for_claim, for_volume):
-                assert claim is not None
-                self._tell(claim, [for_claim])
-                self._tell(volume, [for_volume])
-        return Done()
-
-    async def _release(self, volume: PersistentVolume) -> Outcome:
-        # With the policy Delete the disk is wiped next. So it is not enough that we have not heard of the claim: the
-        # server must say that it is gone, or that the one of that name is another.
-        reference = volume.spec.claim_ref
-        assert reference is not None
-        claim = await self._claim_objects.find(reference.name, reference.namespace)
-        if claim is not None and claim.metadata.uid == reference.uid:
-            return LookAgain(after=CATCH_UP_SECONDS)
-        await self._writes.set_phase(volume, volumes.RELEASED)
-        return Done()  # that change has the policy looked at
 
     def _offer(self, name: str) -> None:
         volume = self._offers.get(name)
@@ -222,7 +165,7 @@ class Binder:
         volume = new or old
         assert volume is not None
         if new is None:
-            self._told.pop(volume.key, None)
+            self._teller.forget(volume.key)
         else:
             self._volume_queue.add(volume.key)
         references = {one.spec.claim_ref for one in (old, new) if one is not None and one.spec.claim_ref is not None}
@@ -283,6 +226,9 @@ def _claims_of(pod: Pod) -> Iterable[str]:
             yield f"{meta.namespace}/{volume.persistent_volume_claim.claim_name}"
         elif volume.ephemeral is not None:
             yield f"{meta.namespace}/{meta.name}-{volume.name}"
+
+
+INDEXES: dict[str, Index[PersistentVolumeClaim]] = {BY_VOLUME: _volume_of}
 
 
 def _whose(claim: PersistentVolumeClaim) -> tuple[str, str]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from localpv.api.kinds import PersistentVolume, PersistentVolumeClaim, StorageClass
+from localpv.lifecycle.events import Events
 from localpv.lifecycle.matching import fitting
 from localpv.lifecycle.matching.fitting import Mismatch
 
@@ -22,6 +23,25 @@ class Telling:
     reason: str
     message: str
     warning: bool = False
+
+
+class Teller:
+    """Tells events, and the same about the same object only once."""
+
+    def __init__(self, events: Events) -> None:
+        self._events = events
+        self._told: dict[str, Sequence[Telling]] = {}
+        """By object, what was told last."""
+
+    def tell(self, about: PersistentVolumeClaim | PersistentVolume, why: Sequence[Telling]) -> None:
+        if self._told.get(about.key) != why:
+            self._told[about.key] = why
+            for one in why:
+                self._events.tell(about, one.reason, one.message, warning=one.warning)
+
+    def forget(self, key: str) -> None:
+        """What was told before says nothing about what comes now."""
+        self._told.pop(key, None)
 
 
 def waits_for_pod(pods: Sequence[str]) -> Telling:

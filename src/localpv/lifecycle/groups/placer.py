@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from localpv import errors
 from localpv.api.kinds import Node, PersistentVolume, PersistentVolumeClaim
-from localpv.client.cache import Cache
+from localpv.client.cache import Cache, Index
 from localpv.client.client import Client
 from localpv.lifecycle.events import ApiEvents
 from localpv.lifecycle.groups import choosing, parties
@@ -19,9 +19,8 @@ from localpv.lifecycle.groups.choosing import Choice
 from localpv.lifecycle.groups.holding import Holding
 from localpv.lifecycle.groups.parties import Party
 from localpv.lifecycle.matching import fitting, wishes
-from localpv.lifecycle.matching.offers import Offers
 from localpv.lifecycle.matching.wishes import Spread
-from localpv.lifecycle.newest import Newest
+from localpv.lifecycle.stock import Stock
 from localpv.runtime.clock import Clock
 from localpv.runtime.controller import Controller, Done, Outcome
 from localpv.runtime.group import Group
@@ -36,18 +35,16 @@ FAILED = "FailedBinding"
 
 
 class Placer:
-    """Runs until cancelled."""
+    """Runs until cancelled, beside the stock it is given, whose claims have the indexes `INDEXES`."""
 
-    def __init__(self, client: Client, *, clock: Clock) -> None:
+    def __init__(self, client: Client, *, stock: Stock, clock: Clock) -> None:
         self._clock = clock
         self._claim_objects = client.objects(PersistentVolumeClaim)
-        indexes = {BY_PARTY: _party_of, BY_SPREAD: _spread_of}
-        self._claims = Cache(self._claim_objects, clock=clock, indexes=indexes)
-        self._volumes = Newest(Cache(client.objects(PersistentVolume), clock=clock))
+        self._claims, self._volumes, self._offers = stock.claims, stock.volumes, stock.offers
+        self._stocked = stock.ready
         self._nodes = Cache(client.objects(Node), clock=clock)
         self._events = ApiEvents(client, component=COMPONENT, clock=clock)
         self._holding = Holding(client, volumes=self._volumes)
-        self._offers = Offers()
         self._queue: WorkQueue[str] = WorkQueue(clock=clock)
         self._unplaced: set[str] = set()
         """Parties that a free volume, a node or a claim that goes may help."""
@@ -61,20 +58,18 @@ class Placer:
 
     async def run(self) -> None:
         """Serve until cancelled."""
-        self._volumes.on_change(self._offers.changed)
+        await self._stocked()
         self._volumes.on_change(self._volume_changed)
         self._claims.on_change(self._claim_changed)
         self._nodes.on_change(self._node_changed)
         group = Group(clock=self._clock)
         group.add("events", self._events.run)
         group.add("nodes", self._nodes.run, ready=self._nodes.wait_synced)
-        group.add("volumes", self._volumes.cache.run, ready=self._volumes.cache.wait_synced)
-        group.add("claims", self._claims.run, ready=self._claims.wait_synced)
         group.add("placer", Controller("placer", self._look, queue=self._queue, clock=self._clock).run)
         await group.run(on_ready=self._ready.set)
 
     async def _look(self, key: str) -> Outcome:
-        claims = self._claims.find(BY_PARTY, key)
+        claims = self._claims.cache.find(BY_PARTY, key)
         held = parties.held(key, self._offers)
         self._unplaced.discard(key)
         try:
@@ -157,7 +152,7 @@ class Placer:
         """The domains in which other claims of a spread have their volumes."""
         own = {claim.key for claim in party.members}
         found: set[str] = set()
-        for claim in self._claims.find(BY_SPREAD, f"{party.members[0].metadata.namespace}/{spread.name}"):
+        for claim in self._claims.cache.find(BY_SPREAD, f"{party.members[0].metadata.namespace}/{spread.name}"):
             placed = parties.place_of(claim, self._offers) if claim.key not in own else None
             if placed is not None:
                 found |= choosing.domains(placed, spread.key, self._nodes.list())
@@ -229,3 +224,6 @@ def _spread_of(claim: PersistentVolumeClaim) -> Iterable[str]:
     except errors.ConfigurationError:
         return ()
     return () if spread is None else (f"{claim.metadata.namespace}/{spread.name}",)
+
+
+INDEXES: dict[str, Index[PersistentVolumeClaim]] = {BY_PARTY: _party_of, BY_SPREAD: _spread_of}

@@ -17,7 +17,12 @@ from localpv.apiserver.server import ApiServer, Settings
 from localpv.client import config as connections
 from localpv.client.client import Client
 from localpv.client.http import HttpTransport
+from localpv.client.pacing import SystemClock
 from localpv.client.transport import Answer, Request, Transport
+from localpv.lifecycle.bind import binder
+from localpv.lifecycle.bind.binder import WORKERS
+from localpv.lifecycle.groups import placer
+from localpv.lifecycle.stock import Stock
 from localpv.programs.inside import InsideTransport
 from localpv.testing.waiting import PATIENCE_SECONDS
 
@@ -149,8 +154,25 @@ async def running(folder: Path) -> AsyncIterator[Engine]:
 
 
 @asynccontextmanager
-async def at_work(run: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Somebody works until the with-block ends, however it ends."""
+async def binding(client: Client, *, workers: int = WORKERS) -> AsyncIterator[None]:
+    """A binder at work until the with-block ends, however it ends."""
+    stock = Stock(client, clock=SystemClock(), indexes=binder.INDEXES)
+    worker = binder.Binder(client, stock=stock, clock=SystemClock(), workers=workers)
+    async with _at_work(stock.run()), _at_work(worker.run()):
+        yield
+
+
+@asynccontextmanager
+async def placing(client: Client) -> AsyncIterator[None]:
+    """A placer at work until the with-block ends, however it ends."""
+    stock = Stock(client, clock=SystemClock(), indexes=placer.INDEXES)
+    worker = placer.Placer(client, stock=stock, clock=SystemClock())
+    async with _at_work(stock.run()), _at_work(worker.run()):
+        yield
+
+
+@asynccontextmanager
+async def _at_work(run: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
     task = asyncio.create_task(run)
     try:
         yield

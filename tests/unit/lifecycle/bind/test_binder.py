@@ -9,14 +9,8 @@ from tests.unit.lifecycle.bind import engines
 from tests.unit.lifecycle.bind.engines import SPACE, DiesAfter, Elsewhere, Engine
 
 from localpv.api.kinds import PersistentVolume, PersistentVolumeClaim
-from localpv.client.pacing import SystemClock
-from localpv.lifecycle.bind.binder import Binder
 
 CLAIMS = "/api/v1/persistentvolumeclaims"
-
-
-def binder(engine: Engine) -> Binder:
-    return Binder(engine.client, clock=SystemClock())
 
 
 @pytest.mark.parametrize("writes", range(6))
@@ -25,10 +19,10 @@ async def test_a_binder_that_dies_after_any_write_is_made_good_by_the_next(engin
         await engine.volume(name)
     await engine.claim("only")
     dying = DiesAfter(engine.transport, writes)
-    async with engines.at_work(Binder(engine.client_over(dying), clock=SystemClock(), workers=1).run()):
+    async with engines.binding(engine.client_over(dying), workers=1):
         async with asyncio.timeout(10):
             await dying.dead.wait()
-    async with engines.at_work(binder(engine).run()):
+    async with engines.binding(engine.client):
         await engine.until_bound("only")
 
         async def other_is_free() -> bool:
@@ -43,7 +37,7 @@ async def test_a_binder_that_dies_after_any_write_is_made_good_by_the_next(engin
 
 async def test_two_binders_at_once_never_give_one_volume_to_two_claims(engine: Engine) -> None:
     names = [f"number-{number:02}" for number in range(20)]
-    async with engines.at_work(binder(engine).run()), engines.at_work(binder(engine).run()):
+    async with engines.binding(engine.client), engines.binding(engine.client):
         for name in names:
             await engine.volume(name)
             await engine.claim(name)
@@ -54,7 +48,7 @@ async def test_two_binders_at_once_never_give_one_volume_to_two_claims(engine: E
 
 async def test_claims_beyond_the_volumes_get_them_one_by_one_as_they_come(engine: Engine) -> None:
     await engine.storage_class()
-    async with engines.at_work(binder(engine).run()):
+    async with engines.binding(engine.client):
         for number in range(10):
             await engine.claim(f"claim-{number}")
         for number in range(10):
@@ -70,7 +64,7 @@ async def test_a_volume_is_not_released_because_its_claim_was_not_heard_of(engin
     gone = {"namespace": SPACE, "name": "gone", "uid": "00000000-0000-4000-8000-000000000001"}
     await engine.volume("released", claimRef=gone)
     deaf = Elsewhere(engine.transport, CLAIMS, "/api/v1/namespaces/nowhere/persistentvolumeclaims")
-    async with engines.at_work(Binder(engine.client_over(deaf), clock=SystemClock()).run()):
+    async with engines.binding(engine.client_over(deaf)):
 
         async def other_is_released() -> bool:
             return (await engine.volumes())["released"].status.phase == "Released"
@@ -82,11 +76,11 @@ async def test_a_volume_is_not_released_because_its_claim_was_not_heard_of(engin
 async def test_a_claim_is_not_lost_because_its_volume_was_not_heard_of(engine: Engine) -> None:
     await engine.volume("there")
     await engine.claim("mine")
-    async with engines.at_work(binder(engine).run()):
+    async with engines.binding(engine.client):
         await engine.until_bound("mine")
     await engine.claim("marker", volumeName="nothing", annotations={"pv.kubernetes.io/bind-completed": "yes"})
     deaf = Elsewhere(engine.transport, "/api/v1/persistentvolumes", "/api/v1/nodes")
-    async with engines.at_work(Binder(engine.client_over(deaf), clock=SystemClock()).run()):
+    async with engines.binding(engine.client_over(deaf)):
 
         async def marker_is_lost() -> bool:
             return (await engine.claims())["marker"].status.phase == "Lost"
@@ -100,7 +94,7 @@ async def test_a_claim_that_only_volumes_of_the_other_mode_could_serve_says_so(e
     await engine.storage_class()
     await engine.volume("raw", volumeMode="Block")
     await engine.claim("wants-files")
-    async with engines.at_work(binder(engine).run()):
+    async with engines.binding(engine.client):
 
         async def told() -> bool:
             return any(
@@ -113,7 +107,7 @@ async def test_a_claim_that_only_volumes_of_the_other_mode_could_serve_says_so(e
 
 async def test_a_claim_that_is_bound_at_once_leaves_no_complaint(engine: Engine) -> None:
     await engine.storage_class()
-    async with engines.at_work(binder(engine).run()):
+    async with engines.binding(engine.client):
         for number in range(5):
             await engine.claim(f"claim-{number}")
             await engine.volume(f"volume-{number}")
@@ -124,11 +118,11 @@ async def test_a_claim_that_is_bound_at_once_leaves_no_complaint(engine: Engine)
 async def test_a_claim_deleted_while_nobody_looked_leaves_its_volume_released(engine: Engine) -> None:
     await engine.volume("data")
     await engine.claim("mine")
-    async with engines.at_work(binder(engine).run()):
+    async with engines.binding(engine.client):
         await engine.until_bound("mine")
     await engine.client.objects(PersistentVolumeClaim).delete("mine", SPACE)
     await engine.claim("mine")
-    async with engines.at_work(binder(engine).run()):
+    async with engines.binding(engine.client):
 
         async def is_released() -> bool:
             return (await engine.volumes())["data"].status.phase == "Released"
@@ -140,7 +134,7 @@ async def test_a_claim_deleted_while_nobody_looked_leaves_its_volume_released(en
 async def test_a_released_volume_is_offered_again_only_when_its_reference_is_taken_off(engine: Engine) -> None:
     await engine.volume("data")
     await engine.claim("first")
-    async with engines.at_work(binder(engine).run()):
+    async with engines.binding(engine.client):
         await engine.until_bound("first")
         await engine.client.objects(PersistentVolumeClaim).delete("first", SPACE)
 

@@ -10,9 +10,6 @@ from tests.unit.lifecycle.bind import engines
 from tests.unit.lifecycle.bind.engines import SPACE, DiesAfter, Engine
 
 from localpv.api.kinds import PersistentVolumeClaim
-from localpv.client.pacing import SystemClock
-from localpv.lifecycle.bind.binder import Binder
-from localpv.lifecycle.groups.placer import Placer
 
 COUNT = 3
 WISH = {"volume.beta.kubernetes.io/group": json.dumps({"name": "g", "count": COUNT})}
@@ -37,36 +34,36 @@ async def until_available(engine: Engine) -> None:
 @pytest.mark.parametrize("writes", range(2 * COUNT))
 async def test_a_placer_that_dies_after_any_write_is_made_good_by_the_next(engine: Engine, writes: int) -> None:
     await furnish(engine)
-    async with engines.at_work(Binder(engine.client, clock=SystemClock()).run()):
+    async with engines.binding(engine.client):
         await until_available(engine)
         for name in NAMES:
             await engine.claim(name, annotations=WISH)
         dying = DiesAfter(engine.transport, writes)
-        async with engines.at_work(Placer(engine.client_over(dying), clock=SystemClock()).run()):
+        async with engines.placing(engine.client_over(dying)):
             async with asyncio.timeout(10):
                 await dying.dead.wait()
         if writes < COUNT:
             # Not all are held yet: nobody has got anything.
             assert all(not one.spec.volume_name for one in (await engine.claims()).values())
-        async with engines.at_work(Placer(engine.client, clock=SystemClock()).run()):
+        async with engines.placing(engine.client):
             await engine.until_bound(*NAMES)
     assert {one.spec.volume_name for one in (await engine.claims()).values()} == {"two-0", "two-1", "two-2"}
 
 
 async def test_what_was_held_for_a_group_that_is_no_more_is_let_go(engine: Engine) -> None:
     await furnish(engine)
-    async with engines.at_work(Binder(engine.client, clock=SystemClock()).run()):
+    async with engines.binding(engine.client):
         await until_available(engine)
         for name in NAMES:
             await engine.claim(name, annotations=WISH)
         dying = DiesAfter(engine.transport, 2)
-        async with engines.at_work(Placer(engine.client_over(dying), clock=SystemClock()).run()):
+        async with engines.placing(engine.client_over(dying)):
             async with asyncio.timeout(10):
                 await dying.dead.wait()
         assert sum(one.spec.claim_ref is not None for one in (await engine.volumes()).values()) == 2
         for name in NAMES:
             await engine.client.objects(PersistentVolumeClaim).delete(name, SPACE)
-        async with engines.at_work(Placer(engine.client, clock=SystemClock()).run()):
+        async with engines.placing(engine.client):
 
             async def free() -> bool:
                 return all(one.spec.claim_ref is None for one in (await engine.volumes()).values())
@@ -81,8 +78,8 @@ async def test_two_groups_that_want_the_same_node_do_not_hold_half_of_it_each(en
         await engine.volume(f"one-{number}", node="one")
     groups = {name: [f"{name}-{number}" for number in range(2)] for name in ("a", "b")}
     async with (
-        engines.at_work(Binder(engine.client, clock=SystemClock()).run()),
-        engines.at_work(Placer(engine.client, clock=SystemClock()).run()),
+        engines.binding(engine.client),
+        engines.placing(engine.client),
     ):
         for number in range(2):
             for name, members in groups.items():
