@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import random
 import stat
 import subprocess
 from collections.abc import Callable, Iterator
@@ -288,4 +290,30 @@ async def test_files_from_the_api_follow_their_changes(node: Node) -> None:
     assert (config / "a").read_text() == "changed" and not (config / "b").exists()
     assert (secret / "key").read_text() == "secret"
     await node.volumes.tear_down(pod.metadata.uid)
+    assert node.left() == []
+
+
+@pytest.mark.timeout(120)
+async def test_a_hundred_pods_that_come_and_go_at_random_leave_nothing(
+    node: Node, make_disk: Disk, tmp_path: Path
+) -> None:
+    (tmp_path / "dir").mkdir()
+    node.lookup.offer(make_disk(16), name="disk")
+    node.lookup.offer(make_disk(16), name="raw", mode="Block")
+    node.lookup.offer(tmp_path / "dir", name="dir")
+    chance, room = random.Random(4711), asyncio.Semaphore(8)
+
+    async def live(number: int) -> None:
+        chosen = chance.sample(["disk", "raw", "dir"], chance.randint(1, 3))
+        pod = a_pod(*(claim_volume(name, name=name) for name in chosen), devices=["raw"] if "raw" in chosen else [])
+        async with room:
+            prepared = await node.volumes.set_up(pod)
+            if "disk" in prepared:
+                (prepared["disk"].path / f"file{number}").write_text(str(number))
+            await asyncio.sleep(0)
+            await node.volumes.tear_down(pod.metadata.uid)
+
+    async with asyncio.TaskGroup() as group:
+        for number in range(100):
+            group.create_task(live(number))
     assert node.left() == []

@@ -58,8 +58,10 @@ class KernelDevices:
         sys: Path = Path("/sys"),
         proc: Path = Path("/proc"),
         run: Path = Path("/run"),
+        loops_seconds: float = LOOPS_SECONDS,
     ) -> None:
         self._workers = workers
+        self._loops_seconds = loops_seconds
         self._dev, self._sys, self._proc, self._run = dev, sys, proc, run
         self._mounts = KernelMounts(proc=proc)
         self._known_loops: dict[int, list[str]] = {}
@@ -188,7 +190,7 @@ class KernelDevices:
     def _loops(self) -> dict[int, list[str]]:
         """Loop devices on top of each device. kubelet makes them for raw volumes, and they claim nothing."""
         now = time.monotonic()
-        if now - self._loops_read > LOOPS_SECONDS:
+        if now - self._loops_read > self._loops_seconds:
             found: dict[int, list[str]] = {}
             for folder in (self._sys / "block").glob("loop*/loop"):
                 name = folder.parent.name

@@ -63,7 +63,8 @@ def on_this_machine(*, workers: Workers | None = None) -> Hands:
     return Hands(
         mounts=mounts,
         mounting=KernelMounting(workers=workers),
-        devices=KernelDevices(workers=workers),
+        # A pod that comes just when another goes must not see the hold of that one.
+        devices=KernelDevices(workers=workers, loops_seconds=0.0),
         file_systems=KernelFileSystems(workers=workers),
         holding=LoopHolding(workers=workers),
         ownership=KernelOwnership(workers=workers),

@@ -191,6 +191,38 @@ async def test_a_volume_that_somebody_works_in_stays_until_he_is_done(machine: M
     assert machine.left() == []
 
 
+async def test_one_volume_that_cannot_go_keeps_none_of_the_others(machine: Machine) -> None:
+    machine.lookup.offer("/dev/sdb", name="disk")
+    machine.lookup.offer("/dev/sdc", name="raw", mode="Block")
+    machine.lookup.offer("/mnt/disks/vol1", name="dir")
+    pod = a_pod(
+        claim_volume("disk", name="a"),
+        claim_volume("raw", name="b"),
+        claim_volume("dir", name="c"),
+        kinds.Volume(name="d", empty_dir=kinds.EmptyDirVolumeSource()),
+        devices=["b"],
+    )
+    prepared = await machine.volumes.set_up(pod)
+    machine.mounting.busy.add(prepared["a"].path)
+    with pytest.raises(errors.DeviceBusy):
+        await machine.volumes.tear_down(pod.metadata.uid)
+    assert [prepared[name].path.exists() for name in "acd"] == [True, False, False]
+    assert not machine.holding.held_now and await machine.volumes.leftovers() == {pod.metadata.uid}
+    machine.mounting.busy.clear()
+    await machine.volumes.tear_down(pod.metadata.uid)
+    assert machine.left() == []
+
+
+async def test_data_in_the_folder_of_a_volume_that_is_not_mounted_is_never_removed(machine: Machine) -> None:
+    machine.lookup.offer("/mnt/disks/vol1")
+    pod = a_pod(claim_volume())
+    path = (await machine.volumes.set_up(pod))["data"].path
+    (path / "stray").write_text("whose is it?")
+    with pytest.raises(errors.HostError, match="not empty"):
+        await machine.volumes.tear_down(pod.metadata.uid)
+    assert (path / "stray").exists()
+
+
 async def test_pods_that_come_and_go_at_once_leave_nothing(machine: Machine) -> None:
     machine.lookup.offer("/dev/sdb", name="disk")
     machine.lookup.offer("/dev/sdc", name="raw", mode="Block")
