@@ -100,7 +100,7 @@ class Binder:
             return Done()
         self._waiting.remove(key)
         action = claims.decide(claim, self._offers, self._around, promised=self._promised)
-        if isinstance(action, claims.Ask) or (isinstance(action, claims.Stay) and action.for_any):
+        if isinstance(action, claims.Ask | claims.Stay) and action.for_any:
             # Before anything is waited for: a volume that becomes free meanwhile must find this claim.
             self._waiting.add(claim)
         try:
@@ -119,6 +119,7 @@ class Binder:
                     await self._writes.bind(volume, claim)
                 finally:
                     self._promised.discard(volume.key)
+                    self._offer(volume.key)  # if it did not come to that, others may have it
                 self._forget(claim.key)
             case claims.Stay(why, for_any):
                 await self._writes.set_unbound(claim, PENDING)

@@ -36,7 +36,7 @@ class Stay:
 
     why: Sequence[Telling] = ()
     for_any: bool = False
-    """Whether a volume that becomes free can help."""
+    """Whether a volume that becomes free can help. Never so for a class that waits: the scheduler chooses there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,7 @@ class Ask:
     """Somebody outside makes volumes for this class."""
 
     provisioner: str
+    for_any: bool = False
 
 
 Action = Bind | Stay | Lose | Assign | Ask
@@ -89,11 +90,12 @@ def decide(claim: PersistentVolumeClaim, volumes: Offers, around: Surroundings, 
         return Assign(name)
     if wishes.has_wish(claim):
         return Stay()
-    if fitting.waits_for_consumer(storage_class) and SELECTED_NODE not in claim.metadata.annotations:
+    waits = fitting.waits_for_consumer(storage_class)
+    if waits and SELECTED_NODE not in claim.metadata.annotations:
         return Stay([telling.waits_for_pod(around.unscheduled_pods(claim.key))])
     if storage_class is not None and not storage_class.provisioner.startswith(BUILT_IN):
-        return Ask(storage_class.provisioner)
-    return Stay(telling.no_volume(claim, storage_class, volumes.misses(claim)), for_any=True)
+        return Ask(storage_class.provisioner, for_any=not waits)
+    return Stay(telling.no_volume(claim, storage_class, volumes.misses(claim)), for_any=not waits)
 
 
 def _asks_by_name(claim: PersistentVolumeClaim, volumes: Offers) -> Action:

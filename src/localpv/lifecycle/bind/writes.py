@@ -118,6 +118,8 @@ class Writes:
         if claim.status.phase != BOUND:
             # Later a difference can be meant: the file system of a volume that grew is still the smaller one.
             status |= {"phase": BOUND, "capacity": dict(volume.spec.capacity)}
+            if name := volume.spec.volume_attributes_class_name:
+                status["currentVolumeAttributesClassName"] = name
         if claim.status.access_modes != volume.spec.access_modes:
             status["accessModes"] = list(volume.spec.access_modes)
         if status:

@@ -149,3 +149,17 @@ async def test_a_released_volume_is_offered_again_only_when_its_reference_is_tak
         await engine.claim("third")
         await engine.client.objects(PersistentVolume).patch("data", {"spec": {"claimRef": None}})
         await engine.until_bound("third")
+
+
+async def test_a_volume_that_a_claim_could_not_get_after_all_goes_to_the_next(engine: Engine) -> None:
+    await engine.storage_class()
+    async with engines.binding(engine.client):
+        await engine.claim("small")
+        await engine.claim("picky", selector={"matchLabels": {"disk": "ssd"}})
+        await engine.claim("big", resources={"requests": {"storage": "50Gi"}})
+        for number in range(3):
+            await engine.volume(f"volume-{number}", capacity={"storage": "60Gi"})
+        await engine.until_bound("small", "big")
+        left = [one.key for one in (await engine.volumes()).values() if one.spec.claim_ref is None]
+        await engine.client.objects(PersistentVolume).patch(left[0], {"metadata": {"labels": {"disk": "ssd"}}})
+        await engine.until_bound("picky")

@@ -57,7 +57,16 @@ def test_a_claim_without_a_class_takes_a_volume_without_one_before_the_default()
 
 
 def test_somebody_outside_is_asked_to_make_a_volume() -> None:
-    assert decided(claim(), of=storage_class(provisioner="example.com/disks")) == Ask("example.com/disks")
+    outside = storage_class(provisioner="example.com/disks")
+    assert decided(claim(), of=outside) == Ask("example.com/disks", for_any=True)
+
+
+@pytest.mark.parametrize("provisioner", ["kubernetes.io/no-provisioner", "example.com/disks"])
+def test_a_claim_of_a_class_that_waits_is_not_woken_by_volumes_that_become_free(provisioner: str) -> None:
+    # It would not take them, and be woken again, for ever.
+    wish = claim(annotations={claims.SELECTED_NODE: "one"})
+    action = decided(wish, volume(), of=storage_class(waits=True, provisioner=provisioner))
+    assert isinstance(action, Ask | Stay) and not action.for_any
 
 
 @pytest.mark.parametrize("annotation", [wishes.GROUP, wishes.SPREAD])
