@@ -52,7 +52,7 @@ def test_demo_finds_its_disks_and_offers_them(tmp_path: Path) -> None:
             assert terms[0]["matchExpressions"][0]["values"] == ["here"]
         assert sorted(disk["spec"]["entry"] for disk in api.get(disks)["items"]) == ["alpha", "beta", "gamma"]
         assert api.get("/api/v1/nodes/here")["metadata"]["labels"]["kubernetes.io/hostname"] == "here"
-        assert api.get("/api/v1/namespaces/default/persistentvolumeclaims/demo-data")
+        assert api.get("/apis/apps/v1/namespaces/default/statefulsets/demo")
     with up("--data", str(tmp_path), "--node", "Here", "--demo") as (_, api):
         again = api.get("/api/v1/persistentvolumes")["items"]
         assert [volume["metadata"]["uid"] for volume in again] == [volume["metadata"]["uid"] for volume in volumes]

@@ -1,15 +1,33 @@
-"""Something to look at for people who try localpv: three folders that stand for disks, a class and a claim."""
+"""Something to look at for people who try localpv: three folders that stand for disks, and a set that writes to one."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import logging
 from pathlib import Path
 
+from localpv import errors
+from localpv.api import kinds
+from localpv.api.kinds.meta import resource_of
 from localpv.api.objects import Object
+from localpv.client.client import Client
+from localpv.client.objects import Selection
 from localpv.errors import ConfigurationError
 from localpv.programs.manifests import Manifest
 
 CLASS = "local-demo"
 DISKS = ("alpha", "beta", "gamma")
+SET = "demo"
+LABELS = {"app": SET}
+WRITES = 'while true; do echo "$(date +%T) $HOSTNAME was here" >>/data/log; tail -n 1 /data/log; sleep 1; done'
+STOP_SECONDS = 8.0
+"""How long the pods of the demo may take to go with it."""
+
+TRY_NEXT = ("kubectl get pods,pvc,pv", f"kubectl logs -f {SET}-0", f"kubectl exec {SET}-0 -- tail /data/log")
+TRY_WITHOUT_PODS = ("kubectl get pv,pvc -o wide", "kubectl get localdisks", "kubectl explain pv.spec.local")
+
+log = logging.getLogger(__name__)
 
 
 def prepare(data: Path, config: Path | None) -> tuple[list[Manifest], Path]:
@@ -30,14 +48,58 @@ def prepare(data: Path, config: Path | None) -> tuple[list[Manifest], Path]:
         "provisioner": "kubernetes.io/no-provisioner",
         "volumeBindingMode": "WaitForFirstConsumer",
     }
-    claim: Object = {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {"name": "demo-data", "namespace": "default"},
+    return [Manifest(storage_class, "the demo"), Manifest(_set(), "the demo")], folder
+
+
+def _set() -> Object:
+    container = {
+        "name": "writer",
+        "image": "busybox",
+        "imagePullPolicy": "Never",
+        "command": ["sh", "-c", WRITES],
+        "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+    }
+    claim = {
+        "metadata": {"name": "data"},
         "spec": {
             "storageClassName": CLASS,
             "accessModes": ["ReadWriteOnce"],
             "resources": {"requests": {"storage": "1Gi"}},
         },
     }
-    return [Manifest(obj, "the demo") for obj in (storage_class, claim)], folder
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": {"name": SET, "namespace": "default"},
+        "spec": {
+            "replicas": 1,
+            "serviceName": SET,
+            "selector": {"matchLabels": LABELS},
+            "template": {
+                "metadata": {"labels": LABELS},
+                # Not 0: such a pod is gone from the API at once, and nobody could wait for its end.
+                "spec": {"containers": [container], "terminationGracePeriodSeconds": 1},
+            },
+            "volumeClaimTemplates": [claim],
+        },
+    }
+
+
+async def stay(client: Client) -> None:
+    """A component that, when it is stopped, takes the pods of the demo with it: nothing should run on behind the back
+    of somebody who only had a look. Claim and data stay, and the next start goes on with them."""
+    try:
+        await asyncio.Event().wait()
+    finally:
+        with contextlib.suppress(errors.LocalpvError, TimeoutError):
+            async with asyncio.timeout(STOP_SECONDS):
+                await _take_pods_away(client)
+
+
+async def _take_pods_away(client: Client) -> None:
+    sets = client.untyped(resource_of("StatefulSet", "apps"))
+    await sets.patch(SET, {"spec": {"replicas": 0}}, "default")
+    pods, ours = client.objects(kinds.Pod), Selection(namespace="default", labels=f"app={SET}")
+    while (await pods.list(ours)).items:  # noqa: ASYNC110 (a watch for a second would be the longer story)
+        await asyncio.sleep(0.1)
+    log.info("the pods of the demo are gone; their data stays")

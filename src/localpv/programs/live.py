@@ -1,9 +1,10 @@
-"""The live view of `localpv up` on a terminal: volumes, claims and the latest events, as they change."""
+"""The live view of `localpv up` on a terminal: volumes, claims, pods and the latest events, as they change."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from localpv.api.objects import Object
@@ -17,35 +18,30 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
 REFRESH = 0.5
-"""Seconds between two looks; a look costs two short lists from memory."""
+"""Seconds between two looks; a look costs a few short lists from memory."""
 
 EVENTS_SHOWN = 5
 VOLUMES_SHOWN = 15
 
-TRY_NEXT = (
-    "kubectl get pv,pvc -o wide",
-    "kubectl describe pv {volume}",
-    "kubectl explain pv.spec.local",
-)
 
-
-async def show(client: Client, server: ApiServer, *, with_demo: bool) -> None:
+async def show(client: Client, server: ApiServer, *, hints: Sequence[str]) -> None:
     """Draw until cancelled."""
     from rich.live import Live
 
     began = time.monotonic()
     with Live(refresh_per_second=4, transient=False) as screen:
         while True:
-            screen.update(await _picture(client, server, time.monotonic() - began, with_demo=with_demo))
+            screen.update(await _picture(client, server, time.monotonic() - began, hints))
             await asyncio.sleep(REFRESH)
 
 
-async def _picture(client: Client, server: ApiServer, seconds: float, *, with_demo: bool) -> RenderableType:
+async def _picture(client: Client, server: ApiServer, seconds: float, hints: Sequence[str]) -> RenderableType:
     from rich.console import Group
     from rich.text import Text
 
     volumes = _kind(server, "v1", "PersistentVolume")
     claims = _kind(server, "v1", "PersistentVolumeClaim")
+    pods = _kind(server, "v1", "Pod")
     events = _kind(server, "v1", "Event")
     head = Text.assemble(
         ("localpv ", "bold"),
@@ -54,12 +50,12 @@ async def _picture(client: Client, server: ApiServer, seconds: float, *, with_de
     parts: list[RenderableType] = [head]
     parts.append(_table("Volumes", volumes, await _items(client, volumes), VOLUMES_SHOWN))
     parts.append(_table("Claims", claims, await _items(client, claims), VOLUMES_SHOWN))
+    parts.append(_table("Pods", pods, await _items(client, pods), VOLUMES_SHOWN))
     latest = await _items(client, events)
     if latest:
         latest.sort(key=lambda event: str(event.get("lastTimestamp") or event["metadata"]["creationTimestamp"]))
         parts.append(_table("Latest events", events, latest[-EVENTS_SHOWN:], EVENTS_SHOWN))
-    volume = "demo-alpha" if with_demo else "NAME"
-    commands = "\n".join(f"  {line.format(volume=volume)}" for line in TRY_NEXT)
+    commands = "\n".join(f"  {line}" for line in hints)
     parts.append(Text(f"\nIn another terminal:\n  export KUBECONFIG={server.kubeconfig}\n{commands}", style="dim"))
     return Group(*parts)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 
 from localpv.api import crds
@@ -64,7 +65,10 @@ async def run(settings: Settings, *, config: Path | None, with_demo: bool, on_te
                 server.look_into_pods_with(access)
             if folder is not None and (folder / CLASSES).exists():
                 await _add_the_circle(group, client, settings, folder, observed)
-            await _serve(group, client, server, stop, with_demo=with_demo, on_terminal=on_terminal)
+            if with_demo and access is not None:
+                group.add("demo", lambda: demo.stay(client))
+            hints = demo.TRY_NEXT if with_demo and access is not None else demo.TRY_WITHOUT_PODS
+            await _serve(group, client, server, stop, hints=hints if on_terminal else ())
 
 
 async def _add_the_circle(group: Group, client: Client, settings: Settings, folder: Path, observed: Observed) -> None:
@@ -84,16 +88,15 @@ async def _add_the_circle(group: Group, client: Client, settings: Settings, fold
     )
 
 
-async def _serve(
-    group: Group, client: Client, server: ApiServer, stop: asyncio.Event, *, with_demo: bool, on_terminal: bool
-) -> None:
+async def _serve(group: Group, client: Client, server: ApiServer, stop: asyncio.Event, *, hints: Sequence[str]) -> None:
+    """Serve with a live view if there is anything to hint at: without hints nobody looks."""
     view: asyncio.Task[None] | None = None
 
     def ready() -> None:
         nonlocal view
         serving.say_ready(server)
-        if on_terminal:
-            view = asyncio.create_task(live.show(client, server, with_demo=with_demo))
+        if hints:
+            view = asyncio.create_task(live.show(client, server, hints=hints))
 
     try:
         await stopping.run_until(stop, group, ready)
