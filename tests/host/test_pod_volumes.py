@@ -16,6 +16,7 @@ from tests.unit.lifecycle.mount.world import a_pod, claim_volume
 
 from localpv import errors
 from localpv.api import kinds
+from localpv.host import ownership, workers
 from localpv.host.devices import KernelDevices
 from localpv.host.mounts import KernelMounts
 from localpv.lifecycle.mount import NotReady
@@ -316,4 +317,40 @@ async def test_a_hundred_pods_that_come_and_go_at_random_leave_nothing(
     async with asyncio.TaskGroup() as group:
         for number in range(100):
             group.create_task(live(number))
+    assert node.left() == []
+
+
+async def test_a_disk_that_hangs_stops_only_the_pod_that_needs_it(
+    node: Node, make_disk: Disk, mount: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ownership, "STALL_SECONDS", 0.3)
+    monkeypatch.setattr(workers, "STOP_SECONDS", 0.1)
+    disk, place = make_disk(16), tmp_path / "point"
+    subprocess.run(["mkfs.ext4", "-q", disk], check=True)  # noqa: ASYNC221
+    for folder in (place, tmp_path / "well"):
+        folder.mkdir()
+    mount(disk, place)
+    node.lookup.offer(place, name="hung")
+    node.lookup.offer(tmp_path / "well", name="well")
+    hangs, works = a_pod(claim_volume("hung"), group=4321), a_pod(claim_volume("well"), group=4321)
+    subprocess.run(["fsfreeze", "-f", place], check=True)  # noqa: ASYNC221
+    try:
+        first = asyncio.create_task(node.volumes.set_up(hangs))
+        await node.volumes.set_up(works)
+        await node.volumes.tear_down(works.metadata.uid)
+        with pytest.raises(NotReady) as caught:
+            await first
+        assert caught.value.reason == "NoAnswer" and caught.value.hint
+        assert (await refused(node, hangs)).reason == "NoAnswer"  # at once, without one more thread that hangs
+    finally:
+        subprocess.run(["fsfreeze", "-u", place], check=True)  # noqa: ASYNC221
+    async with asyncio.timeout(10):
+        while True:
+            try:
+                await node.volumes.set_up(hangs)
+                break
+            except NotReady:
+                await asyncio.sleep(0.02)
+    assert place.stat().st_gid == 4321
+    await node.volumes.tear_down(hangs.metadata.uid)
     assert node.left() == []

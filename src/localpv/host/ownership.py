@@ -6,6 +6,8 @@ it belongs to the group, all below it does, and a walk that was cut short is beg
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import errno
 import os
 import stat
@@ -15,6 +17,9 @@ from typing import Protocol
 from localpv import errors
 from localpv.host import openat
 from localpv.host.workers import Control, Workers
+
+STALL_SECONDS = 60.0
+"""How long not a single file may come along before the disk is taken for dead; the whole walk has no limit."""
 
 _READ_WRITE, _READ, _ENTER, _INHERIT = 0o660, 0o440, 0o110, stat.S_ISGID
 
@@ -43,7 +48,18 @@ class KernelOwnership:
             )
 
         try:
-            return await self._workers.long(act, key=str(path))
+            async with asyncio.timeout(STALL_SECONDS) as limit:
+
+                def moved(_: object) -> None:
+                    with contextlib.suppress(RuntimeError):  # told just after the end
+                        limit.reschedule(asyncio.get_running_loop().time() + STALL_SECONDS)
+
+                return await self._workers.long(act, key=str(path), on_progress=moved)
+        except TimeoutError:
+            raise errors.HostTimeout(
+                f"nothing moved in {path} for {STALL_SECONDS:g} s",
+                hint="look at the kernel log for errors of that disk",
+            ) from None
         except OSError as error:
             raise errors.HostError(f"{path} cannot be given to group {group}: {error.strerror}") from error
 
@@ -120,6 +136,8 @@ class _Walk:
                 else:
                     self._give_file(fd, entry.name)
                     self._done += 1
+                    if self._done % 256 == 0:
+                        self._control.report(self._done, step="setting the group")
         return below
 
     def _give_file(self, parent: int, name: str) -> None:
