@@ -59,9 +59,12 @@ class Phases:
         async for chunk in connection.chunks():
             *lines, rest = (rest + chunk).split(b"\n")
             for line in lines:
-                if b'"phase":"%b"' % self._phase.encode() in line:
+                if self.counts(line):
                     self._names.add(json.loads(line)["object"]["metadata"]["name"])
             self._changed.set()
+
+    def counts(self, line: bytes) -> bool:
+        return b'"phase":"%b"' % self._phase.encode() in line
 
     async def until(self, count: int) -> None:
         async with asyncio.timeout(PATIENCE_SECONDS):
