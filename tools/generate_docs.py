@@ -75,6 +75,10 @@ SETTINGS = {
         "A machine comes up with the classes and volumes it should have, without a hand. Objects are applied with force"
         " at each start: the files win over changes made in between.",
     ),
+    "--filename": Setting(
+        "path of a YAML or JSON file, or -",
+        "As with kubectl, whose files these are; with `-` it stands in a pipe before `kubectl apply -f -`.",
+    ),
     "--file": Setting(
         "path of a YAML file",
         "The keys are those of the ConfigMap and a few about the installation: [deploy](deploy.md#the-configuration).",

@@ -31,6 +31,7 @@ COMMANDS = {
     "manifests": "manifests",
     "migrate": "migrate",
     "provisioner": "daemons",
+    "translate": "translate",
     "volumes": "volumes",
     "wipe": "wipe",
 }

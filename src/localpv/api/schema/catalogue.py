@@ -100,7 +100,18 @@ class Catalogue:
             text = (self._folder / "kubernetes.json").read_bytes()
             # Raw keeps each definition as bytes of the file: a tenth of the memory of decoding them all.
             self._raw = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+            self._add_own(self._raw)
         return self._raw
+
+    def _add_own(self, definitions: dict[str, msgspec.Raw]) -> None:
+        """What this engine takes beyond Kubernetes: new definitions, and new fields of those that exist."""
+        path = self._folder / "additions.json"
+        if not path.exists():
+            return
+        for name, addition in msgspec.json.decode(path.read_bytes(), type=dict[str, Definition]).items():
+            known: Definition = msgspec.json.decode(definitions[name]) if name in definitions else {}
+            properties = {**known.get("properties", {}), **addition.get("properties", {})}
+            definitions[name] = msgspec.Raw(msgspec.json.encode({**known, **addition, "properties": properties}))
 
     def _definition(self, name: str) -> Definition:
         definition: Definition = msgspec.json.decode(self._definitions()[name])

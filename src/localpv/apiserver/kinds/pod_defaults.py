@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from localpv.api.objects import Object
+from localpv.api.translate import inline
 from localpv.apiserver.kinds import pod_names, pod_volumes
 from localpv.apiserver.kinds.volume_access import round_up
 
@@ -31,6 +32,7 @@ def default_spec(spec: Object) -> None:
     account = spec.get("serviceAccountName") or spec.get("serviceAccount")
     if account:
         spec["serviceAccountName"] = spec["serviceAccount"] = account
+    inline.translate_spec(spec)
     for volume in spec.get("volumes") or ():
         pod_volumes.default(volume)
     for container in containers(spec):

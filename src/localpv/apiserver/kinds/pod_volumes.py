@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from localpv.api import fields, names
 from localpv.api.fields import FieldError, FieldErrors
 from localpv.api.objects import Object
+from localpv.api.translate import inline
 from localpv.apiserver.kinds import persistentvolumeclaim, pod_names, pod_projections, volume_sources
 from localpv.apiserver.kinds.pod_projections import key_to_path
 from localpv.apiserver.kinds.volume_access import ZERO, read_amount
@@ -140,6 +141,14 @@ def _ephemeral(value: Object, path: str) -> Errors:
     yield from persistentvolumeclaim.validate_spec(template.get("spec") or {}, f"{at}.spec")
 
 
+def _inline(value: Object, path: str) -> Errors:
+    """Only what could not be translated is still here, so something is wrong with it."""
+    wrong = inline.errors(value, path)
+    if not wrong and value.get("nodename"):
+        wrong = [fields.invalid(f"{path}.nodename", value["nodename"], "spec.nodeSelector names another node")]
+    yield from wrong
+
+
 def _image(value: Object, path: str) -> Errors:
     if not value.get("reference"):
         yield fields.required(f"{path}.reference")
@@ -159,11 +168,12 @@ _SOURCES: dict[str, Source] = {
     "csi": Source(checks=(_csi,)),
     "ephemeral": Source(checks=(_ephemeral,)),
     "image": Source(checks=(_image,)),
+    inline.FIELD: Source(checks=(_inline,)),
 }
 _ORDER = (
     "emptyDir hostPath gitRepo gcePersistentDisk awsElasticBlockStore secret nfs iscsi glusterfs flocker "
     "persistentVolumeClaim rbd cinder cephfs quobyte downwardAPI fc flexVolume configMap azureFile vsphereVolume "
-    "photonPersistentDisk portworxVolume azureDisk storageos projected scaleIO csi ephemeral image"
+    "photonPersistentDisk portworxVolume azureDisk storageos projected scaleIO csi ephemeral image localVolume"
 )
 OF_PODS: dict[str, Source] = {name: _SOURCES[name] for name in _ORDER.split()}
-"""Sources of a pod's volumes: `local` is not among them."""
+"""Sources of a pod's volumes: `local` is not among them; `localVolume` is ours, and becomes `ephemeral`."""

@@ -1,0 +1,132 @@
+"""PersistentVolumes and claims in the words of the drafts: classes and affinity in annotations, a volume source of the
+name `localVolume`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from localpv.api import node_selector
+from localpv.api.objects import Object
+from localpv.api.translate import inline
+
+ALPHA_CLASS = "volume.alpha.kubernetes.io/storage-class"
+BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
+AFFINITY = "volume.alpha.kubernetes.io/node-affinity"
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+GROUP = "volume.beta.kubernetes.io/group"
+SPACE_LEFT = "volume.alpha.kubernetes.io/vgallocatable"
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something that was changed, or could not be."""
+
+    message: str
+    done: bool = True
+    """False: the object is as it was in this respect, and Kubernetes will not do with it what was meant."""
+
+
+def volume(obj: Object) -> Iterator[Note]:
+    """Translate a PersistentVolume in place."""
+    spec = obj.setdefault("spec", {})
+    yield from _storage_class(obj, spec)
+    yield from _affinity(obj, spec)
+    if inline.FIELD in spec:
+        yield from _source(spec)
+
+
+def claim(obj: Object) -> Iterator[Note]:
+    """Translate a PersistentVolumeClaim, or a template for one, in place."""
+    yield from _storage_class(obj, obj.setdefault("spec", {}))
+    if GROUP in _annotations(obj):
+        yield Note(f"{GROUP} is kept: localpv binds the claims of a group together, Kubernetes alone does not read it")
+
+
+def node(obj: Object) -> Iterator[Note]:
+    """A Node has nothing that could be translated."""
+    if SPACE_LEFT in _annotations(obj):
+        why = "nobody reads it: the space that is left is in the CSIStorageCapacity objects of the driver"
+        yield Note(f"{SPACE_LEFT} is left as it is: {why}", done=False)
+
+
+def _annotations(obj: Object) -> dict[str, Any]:
+    annotations = (obj.get("metadata") or {}).get("annotations")
+    return annotations if isinstance(annotations, dict) else {}
+
+
+def _forget(obj: Object, name: str) -> None:
+    annotations = obj["metadata"]["annotations"]
+    del annotations[name]
+    if not annotations:
+        del obj["metadata"]["annotations"]
+
+
+def _storage_class(obj: Object, spec: Object) -> Iterator[Note]:
+    for name in (BETA_CLASS, ALPHA_CLASS):
+        wanted = _annotations(obj).get(name)
+        if wanted is None:
+            continue
+        present = spec.get("storageClassName")
+        if present is not None and present != wanted:
+            why = f"it says {wanted!r}, but spec.storageClassName says {present!r}; remove the wrong one"
+            yield Note(f"{name} is left as it is: {why}", done=False)
+            continue
+        spec["storageClassName"] = wanted
+        _forget(obj, name)
+        yield Note(f"{name} is now spec.storageClassName: {wanted}")
+
+
+def _affinity(obj: Object, spec: Object) -> Iterator[Note]:
+    text = _annotations(obj).get(AFFINITY)
+    if text is None:
+        return
+    selector, why = _selector(text)
+    present = spec.get("nodeAffinity")
+    if selector is not None and present not in (None, {"required": selector}):
+        selector, why = None, "spec.nodeAffinity names other nodes; remove the wrong one"
+    if selector is None:
+        yield Note(f"{AFFINITY} is left as it is: {why}", done=False)
+        return
+    spec["nodeAffinity"] = {"required": selector}
+    _forget(obj, AFFINITY)
+    yield Note(f"{AFFINITY} is now spec.nodeAffinity.required")
+
+
+def _selector(text: Any) -> tuple[Object | None, str]:
+    """The node selector in the annotation, or why there is none."""
+    try:
+        selector = msgspec.json.decode(text, type=dict).get(REQUIRED)
+    except (msgspec.MsgspecError, TypeError) as error:
+        return None, f"it cannot be read: {error}"
+    if not isinstance(selector, dict):
+        return None, f"it has no {REQUIRED}"
+    try:
+        wrong = node_selector.validate(selector, REQUIRED)
+    except (TypeError, AttributeError, KeyError):
+        return None, f"its {REQUIRED} has the wrong form"
+    return (None, str(wrong[0])) if wrong else (selector, "")
+
+
+def _source(spec: Object) -> Iterator[Note]:
+    """`localVolume` of a PersistentVolume is `local` with the node beside it."""
+    source = spec[inline.FIELD]
+    path = source.get("path") if isinstance(source, dict) else None
+    if not path or "local" in spec:
+        why = "it has no path" if not path else "there is a spec.local already"
+        yield Note(f"spec.{inline.FIELD} is left as it is: {why}", done=False)
+        return
+    host = source.get("nodename")
+    if host and "nodeAffinity" not in spec:
+        term = {"matchExpressions": [{"key": inline.HOST_NAME, "operator": "In", "values": [host]}]}
+        spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": [term]}}
+    del spec[inline.FIELD]
+    spec["local"] = {"path": path, **({"fsType": source["fsType"]} if source.get("fsType") else {})}
+    if source.get("volumesize") and not (spec.get("capacity") or {}).get("storage"):
+        spec["capacity"] = {**(spec.get("capacity") or {}), "storage": str(source["volumesize"])}
+    yield Note(f"spec.{inline.FIELD} is now spec.local, with the node in spec.nodeAffinity")
+    if "nodeAffinity" not in spec:
+        yield Note("spec.nodeAffinity is missing: Kubernetes takes no local volume without its node", done=False)
