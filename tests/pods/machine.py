@@ -214,6 +214,18 @@ def main(pod: Object, name: str = "main") -> Object:
     return found
 
 
+def restarts(pod: Object, name: str = "main") -> int:
+    """How often a container was restarted, also when nothing is told of it yet."""
+    found = container_status(pod, name)
+    return found["restartCount"] if found is not None else 0
+
+
+def state(pod: Object, name: str = "main") -> str:
+    """running, waiting or terminated; empty when nothing is told yet."""
+    found = container_status(pod, name)
+    return next(iter(found["state"])) if found is not None else ""
+
+
 def _processes() -> Iterator[int]:
     return (int(name) for name in os.listdir("/proc") if name.isdecimal())
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 import pytest
-from tests.pods.machine import PODS, Machine, main
+from tests.pods.machine import PODS, Machine, main, restarts
 
 NewMachine = Callable[[], Machine]
 ROUNDS = 6
@@ -61,7 +61,7 @@ def test_container_that_ended_meanwhile_is_restarted_and_counted(new_machine: Ne
     folder = machine.node / "containers" / f"{made['metadata']['uid']}.main.0"
     _until(lambda: (folder / "exit").exists(), "the container has ended")
     machine.start()
-    pod = machine.until("again", lambda pod: main(pod)["restartCount"] == 1 and main(pod)["ready"], "restarted")
+    pod = machine.until("again", lambda pod: restarts(pod) == 1 and main(pod)["ready"], "restarted")
     assert main(pod)["lastState"]["terminated"]["exitCode"] == 1
 
 
