@@ -7,7 +7,6 @@ place in between. What is mounted over lies in a folder of ours, which nobody el
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import os
 import stat
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import Protocol
 
 from localpv import errors
-from localpv.host import commands, openat
+from localpv.host import commands, mountcalls, openat
 from localpv.host.workers import Workers
 from localpv.model.devices import DeviceNumber
 from localpv.model.entries import FileKind
@@ -30,13 +29,11 @@ CALL_SECONDS = 30.0
 MOUNT_SECONDS = 120.0
 """For mounting a device: a journal may have to be replayed first."""
 
-_READ_ONLY, _REMOUNT, _BIND = 1, 32, 4096
-_RELATIME, _NO_SYMLINK_FOLLOW = 1 << 21, 8
+_READ_ONLY, _REMOUNT, _BIND = 1, 32, mountcalls.BIND
+_RELATIME = 1 << 21
 _FLAGS = {"nosuid": 2, "nodev": 4, "noexec": 8, "sync": 16, "noatime": 1024, "nodiratime": 2048, "relatime": _RELATIME}
 _ST_RELATIME = 4096
 _ST_SAME = 2 | 4 | 8 | 16 | 1024 | 2048
-
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,22 +145,21 @@ def bind_now(fd: int, at: Path, *, read_only: bool) -> None:
 
 def unmount_now(at: Path) -> None:
     """As `unmount`, for callers that run in a worker thread."""
-    if _libc.umount2(os.fsencode(at), _NO_SYMLINK_FOLLOW) == 0:
-        return
-    code = ctypes.get_errno()
-    if code == errno.EBUSY:
-        raise errors.DeviceBusy(f"{at} cannot be unmounted: somebody works in it", hint="it is tried again by itself")
-    if code not in (errno.EINVAL, errno.ENOENT):
-        raise errors.HostError(f"{at} cannot be unmounted: {os.strerror(code)}")
+    try:
+        mountcalls.unmount(at)
+    except OSError as error:
+        if error.errno == errno.EBUSY:
+            raise errors.DeviceBusy(
+                f"{at} cannot be unmounted: somebody works in it", hint="it is tried again by itself"
+            ) from error
+        raise errors.HostError(f"{at} cannot be unmounted: {error.strerror}") from error
 
 
 def _mount(source: str, at: Path, flags: int, *, fs_type: str = "", data: str = "") -> None:
-    answer = _libc.mount(
-        os.fsencode(source), os.fsencode(at), fs_type.encode() or None, ctypes.c_ulong(flags), data.encode() or None
-    )
-    if answer != 0:
-        code = ctypes.get_errno()
-        raise errors.HostError(f"nothing can be mounted at {at}: {os.strerror(code)}")
+    try:
+        mountcalls.mount(source, at, fs_type, flags, data)
+    except OSError as error:
+        raise errors.HostError(f"nothing can be mounted at {at}: {error.strerror}") from error
 
 
 def _remount(at: Path, *, read_only: bool, options: Sequence[str] = ()) -> None:
