@@ -63,6 +63,9 @@ generate: setup ## Write generated files anew
 bench: setup ## Measure the engine and print the figures beside their targets
 	@$(PYTHON) tools/bench.py
 	@$(PYTHON) tools/bench_circle.py
+	@$(PYTHON) tools/bench_bind.py
+	@$(PYTHON) tools/bench_schedule.py
+	@$(PYTHON) tools/bench_pods.py
 
 seeds: setup ## Show every requirement with its tests and their last results
 	@$(PYTHON) tools/seeds.py
