@@ -294,6 +294,21 @@ async def test_files_from_the_api_follow_their_changes(node: Node) -> None:
     assert node.left() == []
 
 
+async def test_a_directory_that_was_replaced_is_not_a_second_volume_of_that_name(node: Node, tmp_path: Path) -> None:
+    source = tmp_path / "vol1"
+    source.mkdir()
+    node.lookup.offer(source)
+    first, second = a_pod(claim_volume()), a_pod(claim_volume())
+    await node.volumes.set_up(first)
+    source.rename(tmp_path / "moved")
+    source.mkdir()
+    assert (await refused(node, second)).reason == "DeviceChanged"
+    await node.volumes.tear_down(first.metadata.uid)
+    await node.volumes.set_up(second)
+    await node.volumes.tear_down(second.metadata.uid)
+    assert node.left() == []
+
+
 @pytest.mark.timeout(120)
 async def test_a_hundred_pods_that_come_and_go_at_random_leave_nothing(
     node: Node, make_disk: Disk, tmp_path: Path

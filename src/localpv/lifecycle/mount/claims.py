@@ -95,14 +95,14 @@ def _refuse_wrong_use(volume: kinds.Volume, spec: specs.Spec, use: Use) -> None:
     if spec.mode == specs.BLOCK and volume.name in use.mounted:
         raise NotReady(
             "WrongVolumeMode",
-            f"volume {volume.name} has volumeMode Block, but is specified in volumeMounts",
+            f"volume {volume.name} is a raw device (volumeMode Block), but a container names it in volumeMounts",
             hint="use volumeDevices, or a claim with volumeMode Filesystem",
             event=spec.event,
         )
     if spec.mode != specs.BLOCK and volume.name in use.mapped:
         raise NotReady(
             "WrongVolumeMode",
-            f"volume {volume.name} has volumeMode Filesystem, but is specified in volumeDevices",
+            f"volume {volume.name} has a file system, but a container names it in volumeDevices",
             hint="use volumeMounts, or a claim with volumeMode Block",
             event=spec.event,
         )

@@ -15,6 +15,7 @@ from localpv.lifecycle.mount.specs import Spec
 from localpv.lifecycle.mount.waiting import NotReady
 from localpv.model.entries import FileKind
 from localpv.model.identity import Identity
+from localpv.model.mounts import Mount, MountTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +49,9 @@ class Mounter:
                     await hands.mounting.make_read_only(place, read_only=True)  # died between bind and remount
                 return place
             async with hands.mounting.opened(Path(spec.path)) as source:
+                table = await hands.mounts.table()
                 if source.kind is FileKind.BLOCK_DEVICE:
+                    self._refuse_second_source(spec, source, place, table)
                     # The folder comes first: it is what says that this pod uses the volume. Should we die from here
                     # on, tearing down the pod finds it and takes away whatever there is by then.
                     hands.folders.make(place)
@@ -62,8 +65,8 @@ class Mounter:
                         f"{spec.path} of volume {spec.name} is neither a directory nor a block device",
                         hint="correct spec.local.path, or put the directory there",
                     )
-                table = await hands.mounts.table()
                 await records.refuse_another_directory(recorded, source, spec, table=table, devices=self._hands.devices)
+                self._refuse_second_source(spec, source, place, table)
                 hands.folders.make(place)
                 await self._bind(spec, source, place, group, warn)
                 return place
@@ -78,15 +81,21 @@ class Mounter:
             # Last: as long as it is there, somebody comes back to finish this.
             self._hands.folders.remove(place)
 
+    async def mounted(self, pod_uid: str) -> frozenset[str]:
+        """Volumes that a pod has."""
+        folder, table = self._layout.volumes(pod_uid, LOCAL), await self._hands.mounts.table()
+        return frozenset(name for name in self._hands.folders.names(folder) if table.is_mount_point(folder / name))
+
     async def _bind(self, spec: Spec, source: Source, place: Path, group: Group | None, warn: Warn) -> None:
         # The group first: a volume that is bound is finished, and is not looked through again.
         if group is not None and not spec.read_only:
-            if await self._is_bound_elsewhere(spec.name, place):
+            # While another pod works in it, its files are not given to another group under its feet.
+            if self._bound_elsewhere(spec.name, place, await self._hands.mounts.table()):
                 if source.gid != group.id:
                     warn(
                         "AlreadyMountedVolume",
-                        f"The requested fsGroup is {group.id}, but the volume {spec.name} has GID {source.gid}."
-                        " The volume may not be shareable.",
+                        f"The pod asks for fsGroup {group.id}, but other pods use volume {spec.name} with group"
+                        f" {source.gid}; it may not be able to write there.",
                     )
             else:
                 await self._hands.ownership.give(
@@ -94,14 +103,32 @@ class Mounter:
                 )
         await self._hands.mounting.bind(source, place, read_only=spec.read_only, options=spec.mount_options)
 
-    async def _is_bound_elsewhere(self, volume: str, place: Path) -> bool:
-        """Whether another pod works in the volume: then its files are not given to another group under its feet."""
-        kind = place.parent.name
-        table = await self._hands.mounts.table()
-        return any(
-            mount.mount_point != place and mount.mount_point.name == volume and mount.mount_point.parent.name == kind
+    def _refuse_second_source(self, spec: Spec, source: Source, place: Path, table: MountTable) -> None:
+        """All pods that have a volume at the same time have the same one, whatever its path leads to by now."""
+        others = self._bound_elsewhere(spec.name, place, table)
+        if not others:
+            return
+        if source.kind is FileKind.BLOCK_DEVICE:
+            # That it is the same device is for the global mount to say; without one they have a directory.
+            same = table.is_mount_point(self._layout.global_mount(spec.name))
+        else:
+            same = all(_shows(other, source, table) for other in others)
+        if not same:
+            raise NotReady(
+                "DeviceChanged",
+                f"{spec.path} is not what other pods have as volume {spec.name}",
+                hint="delete the pods that use it, or put back what was there",
+            )
+
+    def _bound_elsewhere(self, volume: str, place: Path, table: MountTable) -> list[Mount]:
+        """The volume as other pods have it."""
+        return [
+            mount
             for mount in table.below(self._layout.pods)
-        )
+            if mount.mount_point.name == volume
+            and mount.mount_point.parent.name == place.parent.name
+            and mount.mount_point != place
+        ]
 
     def _others(self, volume: str, pod_uid: str) -> bool:
         """Whether another pod has the volume, or is about to."""
@@ -109,3 +136,12 @@ class Mounter:
         return any(
             volume in folders.names(layout.volumes(uid, LOCAL)) for uid in folders.names(layout.pods) if uid != pod_uid
         )
+
+
+def _shows(mount: Mount, source: Source, table: MountTable) -> bool:
+    """Whether a bind mount is one of this directory."""
+    below = next((one for one in table if one.mount_id == source.mount_id), None)
+    if below is None or not source.real_path.is_relative_to(below.mount_point):
+        return False
+    root = Path(below.root) / source.real_path.relative_to(below.mount_point)
+    return mount.device == below.device and Path(mount.root) == root

@@ -10,7 +10,7 @@ from localpv.lifecycle.mount import claims, contents, host_paths
 from localpv.lifecycle.mount import recorded as records
 from localpv.lifecycle.mount.contents import Contents
 from localpv.lifecycle.mount.hands import Hands, Turns
-from localpv.lifecycle.mount.layout import CONFIG_MAP, DEVICES, LOCAL, SUB_PATHS, VOLUMES, Layout
+from localpv.lifecycle.mount.layout import CONFIG_MAP, DEVICES, SUB_PATHS, VOLUMES, Layout
 from localpv.lifecycle.mount.lookup import Lookup
 from localpv.lifecycle.mount.mounter import Group
 from localpv.lifecycle.mount.plugin import LocalPlugin
@@ -138,7 +138,7 @@ class PodVolumes:
 
     async def _claimed(self, pod: kinds.Pod, volume: kinds.Volume, use: claims.Use) -> Prepared:
         uid = pod.metadata.uid
-        has = self._mapper.mapped(uid) | set(self._hands.folders.names(self.layout.volumes(uid, LOCAL)))
+        has = self._mapper.mapped(uid) | await self._mounter.mounted(uid)
         bound = await claims.find(pod, volume, lookup=self._lookup, use=use, has=has)
         spec, recorded = bound.spec, records.identity_of(bound.volume)
         with translated(f"volume {volume.name}", event=spec.event):

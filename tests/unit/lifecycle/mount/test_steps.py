@@ -158,6 +158,25 @@ async def test_while_pods_use_a_disk_no_other_one_takes_its_place(machine: Machi
     await machine.volumes.set_up(second)
 
 
+async def test_two_pods_never_have_two_things_as_one_volume(machine: Machine) -> None:
+    machine.machine.make_folder("/mnt/disks/vol2")
+    machine.machine.link("/mnt/disks/link", "/mnt/disks/vol1")
+    machine.lookup.offer("/mnt/disks/link")
+    first, second = a_pod(claim_volume()), a_pod(claim_volume())
+    await machine.volumes.set_up(first)
+    for other in ("/mnt/disks/vol2", "/dev/sdb"):
+        machine.machine.link("/mnt/disks/link", other)
+        assert (await refused(machine, second)).reason == "DeviceChanged"
+    assert not any(line.startswith("mkfs") for line in machine.log)
+    await machine.volumes.set_up(first)  # it keeps what it has
+    machine.machine.link("/mnt/disks/link", "/mnt/disks/vol1")
+    await machine.volumes.set_up(second)
+    for pod in (first, second):
+        await machine.volumes.tear_down(pod.metadata.uid)
+    machine.machine.link("/mnt/disks/link", "/mnt/disks/vol2")
+    await machine.volumes.set_up(second)
+
+
 @pytest.mark.seed("PLG-11")
 async def test_the_group_is_given_by_the_first_pod_and_told_to_one_that_wants_another(machine: Machine) -> None:
     machine.lookup.offer("/mnt/disks/vol1")
