@@ -125,6 +125,11 @@ def test_folder_and_device_in_one_place_are_both_file_systems_for_pods_and_each_
 
             assert not _has_file_system(device)
             assert host.run("ls", "-A", f"{folder}/disk") == ""
+            # The next tenant gets a new file system on the device, with nothing of the last in it.
+            claim = _claim(here, name, resources={"requests": {"storage": "8Mi"}})
+            pod, said = here.run("ls", "-A", "/data", spec=pods.claimed(claim), volumeMounts=FILES)
+            assert said == "lost+found\n"
+            here.delete(pod["metadata"]["name"])
         finally:
             host.run("rm", f"{folder}/device")
 

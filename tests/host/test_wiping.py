@@ -17,7 +17,9 @@ from localpv import errors
 from localpv.host import loop, overwriting, readback
 from localpv.host import wiping as wiping_module
 from localpv.host.devices import KernelDevices
+from localpv.host.filesystems import KernelFileSystems
 from localpv.host.wiping import KernelWiping
+from localpv.host.workers import Workers
 from localpv.host.workers import Control
 from localpv.model import methods
 from localpv.model.methods import Method, Progress, Readback
@@ -73,6 +75,16 @@ async def test_fs_reset_leaves_no_signature(
     write_data(disk)
     await wiping.wipe(disk, methods.FsReset(), expected=(await devices.describe(disk)).identity)
     assert (await devices.describe(disk)).signatures == ()
+
+
+async def test_device_after_fs_reset_counts_as_blank_for_whoever_makes_a_file_system_next(
+    wiping: KernelWiping, devices: KernelDevices, make_disk: Callable[..., Path]
+) -> None:
+    disk = make_disk()
+    write_data(disk)
+    await wiping.wipe(disk, methods.FsReset(), expected=(await devices.describe(disk)).identity)
+    content = await KernelFileSystems(workers=Workers()).content(await devices.describe(disk))
+    assert content.blank
 
 
 @pytest.mark.seed("CLN-6")

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Protocol
 
 from localpv import errors
-from localpv.host import commands, devices, probing
+from localpv.host import commands, devices, overwriting, probing
 from localpv.host.workers import Control, Workers
 from localpv.model.devices import BlockDevice
 
@@ -31,7 +31,7 @@ LOOK_SECONDS = 30.0
 TOOL_SECONDS = 3600.0
 """mkfs may discard the whole device first, and a check reads all of its tables."""
 
-END = 1024 * 1024
+END = overwriting.ENDS
 """Bytes at both ends of a device that must be zero."""
 
 UNKNOWN = "data of an unknown kind"

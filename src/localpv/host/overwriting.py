@@ -15,6 +15,9 @@ from localpv.host.workers import Control
 CHUNK = 4 * 1024 * 1024
 OFFLOAD_CHUNK = 64 * 1024 * 1024
 DISCARD_CHUNK = 1024 * 1024 * 1024
+ENDS = 1024 * 1024
+"""Bytes at both ends of a device that are zero on one that counts as blank."""
+
 _BLKDISCARD = 0x1277
 _BLKZEROOUT = 0x127F
 
@@ -35,6 +38,19 @@ def shred(fd: int, size: int, control: Control, *, passes: int, offload: bool) -
             one = _Pass(fd, size, control, f"random pass {number + 1}/{passes}", before=number * size, total=total)
             one.write(pool)
     _Pass(fd, size, control, "zeroing", before=passes * size, total=total).zero(offload=offload)
+
+
+def zero_ends(fd: int, size: int) -> None:
+    """Zeroes where labels are: whoever then makes a file system must see a blank device, not remains of the last."""
+    length = min(ENDS, size)
+    for start in (0, size - length):
+        done = 0
+        while done < length:
+            written = os.pwrite(fd, bytes(length - done), start + done)
+            if written <= 0:
+                raise errors.HostError(f"the device took nothing at byte {start + done}")
+            done += written
+    os.fsync(fd)
 
 
 class _Pass:
