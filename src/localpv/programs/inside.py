@@ -10,6 +10,7 @@ import time
 import urllib.parse
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import lru_cache
 from typing import cast
 
 from aiohttp import web
@@ -70,13 +71,19 @@ class _Inside:
     """What the handler looks at of a request that writes."""
 
     def __init__(self, request: Request, headers: CIMultiDict[str]) -> None:
-        query = urllib.parse.urlencode(request.query)
+        query = _written(tuple(request.query.items()))
         self.method = request.method
         self.raw_path = f"{request.path}?{query}" if query else request.path
         self.headers = headers
         self.content_type = headers.get("Content-Type", "application/octet-stream")
         self.content = _Body(request.body or b"")
         self.content_length = len(request.body or b"")
+
+
+@lru_cache(maxsize=256)
+def _written(query: tuple[tuple[str, str], ...]) -> str:
+    """The options of a request as its address has them; those of writes are nearly always the same."""
+    return urllib.parse.urlencode(query)
 
 
 class _Body:
