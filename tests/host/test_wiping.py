@@ -19,8 +19,7 @@ from localpv.host import wiping as wiping_module
 from localpv.host.devices import KernelDevices
 from localpv.host.filesystems import KernelFileSystems
 from localpv.host.wiping import KernelWiping
-from localpv.host.workers import Workers
-from localpv.host.workers import Control
+from localpv.host.workers import Control, Workers
 from localpv.model import methods
 from localpv.model.methods import Method, Progress, Readback
 
