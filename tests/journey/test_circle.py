@@ -1,6 +1,6 @@
 """One disk, the full circle, with the programs as users run them: found, offered, used, released, wiped, offered again.
 
-The embedded engine has no binder yet, so the test plays its part: it sets the phases that a claim would lead to.
+Claims name their volume, so the engine binds them as they come.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from localpv.host import loop
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: loop devices and mounts")
 
 VOLUMES = "/api/v1/persistentvolumes"
+CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
 DISKS = "/apis/localpv.dev/v1alpha1/localdisks"
 SECRET = b"the old tenant's secret "
 MIB = 1 << 20
@@ -99,7 +100,7 @@ class Node:
         self._undo.callback(subprocess.run, ["umount", str(place)], check=True)
         return place
 
-    # What the cluster's binder would do.
+    # What users do.
 
     def volume(self, entry: str) -> Any:
         """The PV that offers an entry, once there is one."""
@@ -111,13 +112,28 @@ class Node:
 
         return wire.eventually(offered, f"{entry} is offered")
 
-    def phase(self, volume: Any, phase: str) -> None:
+    def claim(self, volume: Any) -> None:
+        """Somebody claims the volume, and has it."""
+        spec, name = volume["spec"], volume["metadata"]["name"]
+        wanted = {
+            "storageClassName": "fast",
+            "volumeName": name,
+            "volumeMode": spec["volumeMode"],
+            "accessModes": spec["accessModes"],
+            "resources": {"requests": {"storage": "1Mi"}},
+        }
+        self.api.post(CLAIMS, {"metadata": {"name": name}, "spec": wanted})
+        wire.eventually(lambda: self.api.get(f"{VOLUMES}/{name}")["status"]["phase"] == "Bound", f"{name} is bound")
+
+    def release(self, volume: Any) -> None:
+        """The claim goes."""
+        self.api.send("DELETE", f"{CLAIMS}/{volume['metadata']['name']}")
+
+    def released(self, volume: Any) -> None:
+        """The claim goes, and the volume shows it."""
         path = f"{VOLUMES}/{volume['metadata']['name']}"
-        if phase == "Bound":
-            self.api.merge(
-                path, {"spec": {"claimRef": {"namespace": "default", "name": "data", "uid": "11111111-aaaa"}}}
-            )
-        self.api.merge(f"{path}/status", {"status": {"phase": phase}})
+        self.release(volume)
+        wire.eventually(lambda: self.api.get(path)["status"]["phase"] == "Released", "the volume is released")
 
     def disk(self, entry: str) -> Any:
         return next(disk for disk in self.api.get(DISKS)["items"] if disk["spec"]["entry"] == entry)
@@ -160,11 +176,11 @@ def test_released_directory_comes_back_empty_as_a_new_volume(node: Node) -> None
     place = node.mount("data")
     node.start()
     volume = node.volume("data")
-    node.phase(volume, "Bound")
+    node.claim(volume)
     (place / "deep" / "er").mkdir(parents=True)
     (place / "deep" / "er" / "secret").write_bytes(SECRET)
     (place / "link").symlink_to("/etc/passwd")
-    node.phase(volume, "Released")
+    node.release(volume)
     node.offered_again("data", volume)
     assert list(place.iterdir()) == []
     assert Path("/etc/passwd").exists()
@@ -178,10 +194,10 @@ def test_released_device_comes_back_without_a_trace_of_the_old_data(tmp_path: Pa
         node.start()
         volume = node.volume("raw")
         assert volume["spec"]["volumeMode"] == "Block"
-        node.phase(volume, "Bound")
+        node.claim(volume)
         device.write_bytes(SECRET * 1000)
         subprocess.run(["sync"], check=True)
-        node.phase(volume, "Released")
+        node.release(volume)
         node.offered_again("raw", volume)
         assert SECRET not in device.read_bytes()
     finally:
@@ -194,27 +210,30 @@ def test_a_volume_in_any_other_phase_is_neither_cleaned_nor_deleted(node: Node) 
     place.mkdir()
     node.start()
     volume = node.volume("data")
-    for phase in ("Bound", "Failed", "Pending", "Available"):
-        node.phase(volume, phase)
-        (place / "kept").write_bytes(SECRET)
+    node.claim(volume)
+    (place / "kept").write_bytes(SECRET)
+    for phase in ("Failed", "Pending", "Available"):
+        node.api.merge(f"{VOLUMES}/{volume['metadata']['name']}/status", {"status": {"phase": phase}})
     (node.disks / "other").mkdir()
     node.volume("other")  # the circle has turned for others meanwhile
     assert (place / "kept").exists()
     assert node.volume("data")["metadata"]["uid"] == volume["metadata"]["uid"]
 
 
+@pytest.mark.parametrize("by_force", [False, True], ids=["deleted", "deleted by force"])
 @pytest.mark.seed("DEL-9")
-def test_a_used_volume_that_somebody_deletes_by_hand_comes_back_only_clean(node: Node) -> None:
+def test_a_used_volume_that_somebody_deletes_by_hand_comes_back_only_clean(node: Node, by_force: bool) -> None:
     place = node.disks / "data"
     place.mkdir()
     node.start()
     volume = node.volume("data")
-    node.phase(volume, "Bound")
+    node.claim(volume)
     (place / "secret").write_bytes(SECRET)
-    node.phase(volume, "Released")
     path = f"{VOLUMES}/{volume['metadata']['name']}"
-    node.api.send("PATCH", path, {"metadata": {"finalizers": None}}, content_type=wire.MERGE_PATCH)
     node.api.send("DELETE", path)
+    node.release(volume)
+    if by_force:
+        node.api.send("PATCH", path, {"metadata": {"finalizers": None}}, content_type=wire.MERGE_PATCH)
     node.offered_again("data", volume)
     assert list(place.iterdir()) == []
 
@@ -227,10 +246,10 @@ def test_killed_at_any_moment_of_the_circle_it_never_offers_what_is_not_clean(no
     node.start()
     volume, chance = node.volume("data"), random.Random(11)
     for _ in range(8):
-        node.phase(volume, "Bound")
+        node.claim(volume)
         for number in range(300):
             (place / f"file-{number}").write_bytes(SECRET)
-        node.phase(volume, "Released")
+        node.release(volume)
         time.sleep(chance.uniform(0, 0.2))  # the moment of death is the point of this test
         node.kill()
         before = volume
@@ -243,12 +262,12 @@ def test_a_mount_point_that_is_gone_is_missing_and_its_volume_is_not_offered_ane
     place = node.mount("data")
     node.start()
     volume = node.volume("data")
-    node.phase(volume, "Bound")
+    node.claim(volume)
     (place / "secret").write_bytes(SECRET)
     subprocess.run(["umount", str(place)], check=True)
     node._undo.pop_all()
     wire.eventually(lambda: node.disk("data")["status"]["phase"] == "Missing", "the disk is missing")
-    node.phase(volume, "Released")
+    node.released(volume)
     (node.disks / "other").mkdir()
     node.volume("other")
     assert node.volume("data")["metadata"]["uid"] == volume["metadata"]["uid"], "not offered from the root disk"
