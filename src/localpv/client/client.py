@@ -48,14 +48,21 @@ class Client:
 
 @asynccontextmanager
 async def connect(
-    connection: Connection, *, component: str, clock: Clock | None = None, observer: Observer | None = None
+    connection: Connection,
+    *,
+    component: str,
+    clock: Clock | None = None,
+    observer: Observer | None = None,
+    connections: int = 0,
 ) -> AsyncIterator[Client]:
-    """A client over the network; the connections close with the with-block.
+    """A client over the network; the connections close with the with-block. `connections` is how many it may have at
+    once; with 0 as many as it likes, within reason.
 
     The component's name is in the User-Agent and in managedFields (`localpv-agent`).
     """
-    from localpv.client.http import HttpTransport
+    from localpv.client.http import CONNECTIONS, HttpTransport
 
-    async with HttpTransport(connection, component=component, observer=observer) as transport:
+    most = connections or CONNECTIONS
+    async with HttpTransport(connection, component=component, observer=observer, connections=most) as transport:
         retrying = Retrying(transport, clock=clock or SystemClock())
         yield Client(retrying, field_manager=f"localpv-{component}")

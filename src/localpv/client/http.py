@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Any, Self
 
-import aiohttp
 from multidict import CIMultiDict
 
 import localpv
 from localpv import errors
 from localpv.client.config import Connection
+from localpv.client.lean import aiohttp
 from localpv.client.transport import JSON, Answer, Observer, Request, error_of
 
 CONNECT_SECONDS = 10.0
 CONNECTIONS = 100
-"""Most connections at once, watches included; a request beyond it waits for one to come free."""
+"""Most connections at once, watches included; a request beyond it waits for one to come free. Each costs 300 KB, most
+of it a buffer of asyncio: who has little memory takes fewer."""
 
 _KEEPALIVE = ((socket.TCP_KEEPIDLE, 30), (socket.TCP_KEEPINTVL, 10), (socket.TCP_KEEPCNT, 3))
 """A server that vanished without a word is noticed after a minute, also by a watch on which nothing happens."""
@@ -28,7 +30,15 @@ _KEEPALIVE = ((socket.TCP_KEEPIDLE, 30), (socket.TCP_KEEPINTVL, 10), (socket.TCP
 class HttpTransport:
     """A connection pool to one API server. Open it with `async with`."""
 
-    def __init__(self, connection: Connection, *, component: str, observer: Observer | None = None) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        component: str,
+        observer: Observer | None = None,
+        connections: int = CONNECTIONS,
+    ) -> None:
+        self._connections = connections
         self._connection = connection
         self._observer = observer
         self._base = connection.url.rstrip("/")
@@ -37,8 +47,8 @@ class HttpTransport:
 
     async def __aenter__(self) -> Self:
         connector = aiohttp.TCPConnector(
-            ssl=self._connection.tls or True,
-            limit=CONNECTIONS,
+            ssl=self._connection.tls or (ssl.create_default_context() if self._base.startswith("https:") else True),
+            limit=self._connections,
             socket_factory=_socket,
             resolver=aiohttp.ThreadedResolver(),
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from localpv.client import client as clients
 from localpv.lifecycle.records.api import ApiRecords
-from localpv.programs import configuring, node_parts, stopping
+from localpv.programs import configuring, node_parts, stopping, thrift
 from localpv.programs.configuring import Configured
 from localpv.programs.node_parts import Settings
 from localpv.programs.observing import Observed
@@ -17,7 +17,10 @@ async def run(settings: Settings) -> None:
     clock = SystemClock()
     observed = Observed("agent")
     requests = observed.requests(settings.connection.url)
-    async with clients.connect(settings.connection, component="agent", observer=requests) as client:
+    thrift.use_small_buffers()
+    async with clients.connect(
+        settings.connection, component="agent", observer=requests, connections=thrift.CONNECTIONS
+    ) as client:
         configured = Configured(configuring.from_folder(settings.config), clock=clock)
         await configured.load()
         group = Group(clock=clock)
