@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from localpv.api.kinds import Node, PersistentVolume, PersistentVolumeClaim, StorageClass, TopologySelectorTerm
-from localpv.lifecycle.matching import fitting
+from localpv.lifecycle.matching import fitting, wishes
 from localpv.lifecycle.schedule import phrases
 from localpv.lifecycle.schedule.demands import ClaimUse, Demand
 from localpv.lifecycle.schedule.nearby import Nearby
@@ -98,7 +98,8 @@ class Claims:
                 return None
             volume = None if chosen is not None else _volume(claim, node, storage, taken)
             if volume is not None:
-                taken.add(volume.metadata.name)
+                # Copied only when there is something to add: this is asked about every node.
+                taken = {*taken, volume.metadata.name} if len(self.waiting) > 1 else taken
                 bindings.append(Binding(claim, volume))
             elif _may_be_provisioned(claim, node, storage):
                 provisions.append(claim)
@@ -157,17 +158,23 @@ def _present(use: ClaimUse, demand: Demand, storage: Storage) -> PersistentVolum
     return claim
 
 
-def _volume(claim: PersistentVolumeClaim, node: Node, storage: Storage, taken: set[str]) -> PersistentVolume | None:
+def _volume(
+    claim: PersistentVolumeClaim, node: Node, storage: Storage, taken: Collection[str]
+) -> PersistentVolume | None:
     promised = storage.promises.volume_of(claim)
     volume = storage.volumes.get(promised) if promised is not None else storage.volumes.naming(claim)
     if volume is not None:
         return volume if fitting.fits_node(volume, node) else None
+    if wishes.has_wish(claim):
+        return None  # chosen together with other claims, by those who look after that
     storage_class = storage.storage_class(fitting.class_of(claim))
     return storage.volumes.find(claim, node, storage_class=storage_class, exclude=taken)
 
 
 def _may_be_provisioned(claim: PersistentVolumeClaim, node: Node, storage: Storage) -> bool:
     if storage.promises.volume_of(claim) is not None or storage.volumes.naming(claim) is not None:
+        return False
+    if wishes.has_wish(claim):
         return False
     storage_class = storage.storage_class(fitting.class_of(claim))
     if storage_class is None or storage_class.provisioner in ("", NO_PROVISIONER):

@@ -6,7 +6,7 @@ that the volumes of one node are found without looking at those of the others; w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from localpv.api.kinds import Node, PersistentVolume, PersistentVolumeClaim, StorageClass
 from localpv.lifecycle.matching import fitting, offers
@@ -33,7 +33,9 @@ class Nearby:
         return self._all.get(name)
 
     def changed(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
-        name = (new or old).metadata.name  # type: ignore[union-attr]
+        volume = new or old
+        assert volume is not None
+        name = volume.key
         if (known := self._all.get(name)) is not None:
             for shelf in self._shelves(known):
                 shelf.remove(name)
@@ -60,7 +62,7 @@ class Nearby:
         node: Node,
         *,
         storage_class: StorageClass | None,
-        exclude: set[str],
+        exclude: Collection[str],
     ) -> PersistentVolume | None:
         """The smallest free volume for a claim that no volume names, of those that can be used on the node."""
         found = (

@@ -90,15 +90,18 @@ class Places:
 
     def node_changed(self, old: Node | None, new: Node | None) -> None:
         """The handler of a cache of nodes."""
-        name = (new or old).metadata.name  # type: ignore[union-attr]
-        place = self._places.setdefault(name, Place(name))
+        node = new or old
+        assert node is not None
+        place = self._places.setdefault(node.key, Place(node.key))
         place.node = new
         place.room = amounts.allocatable(new) if new is not None else {}
         self._drop_empty(place)
 
     def pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         """The handler of a cache of pods."""
-        key = (new or old).metadata.key  # type: ignore[union-attr]
+        pod = new or old
+        assert pod is not None
+        key = pod.key
         if new is None or new.status.phase in FINISHED:
             self.remove(key)
         elif new.spec.node_name:

@@ -7,6 +7,7 @@ what was not was never given.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from localpv.api.kinds import PersistentVolume, PersistentVolumeClaim
@@ -48,9 +49,9 @@ class Promises:
         """Nodes, by the UID of the claim that is to be provisioned there."""
 
     @property
-    def volumes(self) -> set[str]:
-        """The names of all volumes that are promised to somebody."""
-        return set(self._volumes)
+    def volumes(self) -> Collection[str]:
+        """The names of all volumes that are promised to somebody, as they change."""
+        return self._volumes.keys()
 
     def volume_of(self, claim: PersistentVolumeClaim) -> str | None:
         return self._claims.get(claim.metadata.uid)

@@ -142,7 +142,8 @@ class Scheduler:
                 self._queue.add(pod.key)
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
-        if new is not None and (old is None or _offers_anew(old, new)):
+        # A node that goes can help too: pods need not be spread over it any more.
+        if old is None or new is None or _offers_anew(old, new):
             self._waiting.wake(Wake.NODE)
 
     def _volume_changed(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:

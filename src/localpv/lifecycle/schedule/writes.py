@@ -55,11 +55,13 @@ class Writes:
         await self._volumes.patch(volume.metadata.name, patch)
 
     async def unreserve(self, binding: Binding) -> None:
-        """Free a volume that the binder has not bound yet. What it has bound stays with its claim.
+        """Free a volume that we have reserved and that the binder has not bound yet. What it has bound stays bound.
 
         The volume is read before the claim: the binder marks the volume first, so if the claim is still without a
         volume and the volume has not changed since it was read, nobody can have bound the two.
         """
+        if binding.volume.spec.claim_ref is not None:
+            return  # reserved by somebody else, who may have given the claim's companions theirs beside it
         volume = await self._volumes.find(binding.volume.metadata.name)
         claim = await self._claims.find(binding.claim.metadata.name, binding.claim.metadata.namespace)
         if (

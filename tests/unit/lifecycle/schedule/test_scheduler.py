@@ -16,6 +16,7 @@ from localpv.lifecycle.schedule import choosing
 from localpv.lifecycle.schedule.choosing import Chosen, NoNode
 from localpv.lifecycle.schedule.demands import Demand
 from localpv.lifecycle.schedule.placing import BIND_SECONDS
+from localpv.lifecycle.schedule.writes import BOUND_BY_CONTROLLER
 from localpv.testing.clock import FakeClock
 
 
@@ -187,6 +188,55 @@ async def test_one_of_several_pods_of_a_claim_writes_for_all(town: Town) -> None
             assert await town.until_node(f"pod-{number}") == node
     assert await town.holder(disk) == "x"
     assert sum("/persistentvolumes/" in each.path for each in meddling.writes) == 1
+
+
+@pytest.mark.seed("LVD-5", "LVD-6", "SCH-3")
+async def test_pods_of_claims_that_stay_together_go_where_their_volumes_are(town: Town) -> None:
+    one, two = await town.node("one"), await town.node("two")
+    await town.storage_class()
+    await town.disk("a", one)
+    for name in "bc":
+        await town.disk(name, two)
+    group = {"volume.beta.kubernetes.io/group": '{"name": "pair", "count": 2}'}
+    await town.claim("x", **group)
+    await town.pod("first", "x")
+    async with town.binder(), town.scheduler():
+        # While the group is not complete nobody chooses for it, though there are volumes.
+        await town.until_refused("first", "didn't find available persistent volumes to bind")
+        await town.claim("y", **group)
+        await town.pod("second", "y")
+        assert [await town.until_node(name) for name in ("first", "second")] == [two, two]
+
+
+@pytest.mark.seed("SCH-4")
+async def test_pods_of_claims_that_stay_apart_go_to_different_nodes(town: Town) -> None:
+    one, two = await town.node("one"), await town.node("two")
+    await town.storage_class()
+    for name, node in (("a", one), ("b", one), ("c", two)):
+        await town.disk(name, node)
+    apart = {"localpv.dev/spread": '{"name": "copies"}'}
+    async with town.binder(), town.scheduler():
+        for name in "xy":
+            await town.claim(name, **apart)
+            await town.pod(f"of-{name}", name)
+        assert {await town.until_node(f"of-{name}") for name in "xy"} == {one, two}
+
+
+async def test_what_others_have_reserved_is_not_given_back(town: Town) -> None:
+    node = await town.node("one")
+    await town.storage_class()
+    disk = await town.disk("a", node)
+    await town.claim("x")
+    uid = (await town.get_claim("x")).metadata.uid
+    reference = {"namespace": town.name, "name": "x", "uid": uid}
+    patch = {"metadata": {"annotations": {BOUND_BY_CONTROLLER: "yes"}}, "spec": {"claimRef": reference}}
+    await town.client.objects(PersistentVolume).patch(disk, patch)
+    await town.pod("pod", "x")
+    async with town.scheduler() as scheduler:
+        await town.until(lambda: scheduler.world.places.where(f"{town.name}/pod") is not None, "a node is promised")
+        await town.client.objects(Pod).delete("pod", town.name)
+        await town.until(lambda: scheduler.world.places.where(f"{town.name}/pod") is None, "it is given back")
+        assert await town.holder(disk) == "x"
 
 
 async def test_a_node_that_goes_takes_its_promises_along(town: Town) -> None:

@@ -18,9 +18,10 @@ from localpv.client.client import Client
 from localpv.client.config import Connection
 from localpv.client.http import HttpTransport
 from localpv.client.transport import Answer, Request, Transport
-from localpv.lifecycle.bind.binder import Binder
 from localpv.lifecycle.schedule.scheduler import Scheduler
+from localpv.programs import binding
 from localpv.runtime.clock import Clock, SystemClock
+from localpv.runtime.group import Group
 
 PATIENCE_SECONDS = 15.0
 HOSTNAME = "kubernetes.io/hostname"
@@ -137,13 +138,13 @@ class Town:
         )
         return full
 
-    async def claim(self, name: str, size: str = "1Gi") -> str:
+    async def claim(self, name: str, size: str = "1Gi", **annotations: str) -> str:
         spec = {
             "accessModes": ["ReadWriteOnce"],
             "storageClassName": self.name,
             "resources": {"requests": {"storage": size}},
         }
-        await self.create(PersistentVolumeClaim, name, {"spec": spec}, self.name)
+        await self.create(PersistentVolumeClaim, name, {"spec": spec}, self.name, annotations=annotations)
         return name
 
     async def pod(self, name: str, *claims: str, cpu: str = "10m", **spec: Any) -> str:
@@ -225,8 +226,11 @@ class Town:
 
     @asynccontextmanager
     async def binder(self) -> AsyncIterator[None]:
-        binder = Binder(self.client, clock=SystemClock())
-        async with _running(binder.run(), binder.ready()):
+        """Whoever binds claims, and reserves volumes for those that want to be together or apart."""
+        group = Group(clock=SystemClock())
+        binding.add_to(group, client=self.client, clock=SystemClock())
+        ready = asyncio.Event()
+        async with _running(group.run(on_ready=ready.set), ready.wait()):
             yield
 
 
