@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, Protocol
 
 from localpv.api import kinds
 from localpv.client.cache import Cache
@@ -14,7 +14,7 @@ from localpv.client.objects import Selection
 from localpv.host.containers import Containers
 from localpv.host.layers import Layers
 from localpv.host.sandboxes import Sandboxes
-from localpv.lifecycle.mount.volumes import PodVolumes
+from localpv.pods import starting, undertaking, worker
 from localpv.pods.environment import Environment, Sources
 from localpv.pods.images.store import Images
 from localpv.pods.keeping import Keeper
@@ -37,6 +37,10 @@ FIRST_RETRY, LONGEST_RETRY = 0.2, 30.0
 log = logging.getLogger(__name__)
 
 
+class Volumes(worker.Volumes, undertaking.Volumes, starting.SubPaths, Protocol):
+    """The volumes of pods: `lifecycle.mount.volumes.PodVolumes`."""
+
+
 class PodRunner:
     """Somebody must own the task of `run`."""
 
@@ -53,7 +57,7 @@ class PodRunner:
         containers: Containers,
         sandboxes: Sandboxes,
         layers: Layers,
-        volumes: PodVolumes,
+        volumes: Volumes,
         sources: Sources,
         events: Events,
         clock: Clock,
