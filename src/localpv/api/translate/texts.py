@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from dataclasses import dataclass
-from typing import Any
-
-import msgspec
+from typing import Any, ClassVar
 
 from localpv.api.translate import manifests
 from localpv.api.translate.drafts import Note
@@ -54,14 +53,13 @@ def _json(text: str, source: str) -> TranslatedText:
 def _yaml(text: str, source: str) -> TranslatedText:
     import yaml
 
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    loader = _loader()
     parts: list[str] = []
     notes: list[tuple[str, Note]] = []
     for head, body in _documents(text):
         try:
-            # Through JSON once: YAML knows dates and binaries, Kubernetes does not.
-            value: Any = msgspec.json.decode(msgspec.json.encode(yaml.load(body, Loader=loader)))
-        except (yaml.YAMLError, TypeError, ValueError) as error:
+            value = _as_json(yaml.load(body, Loader=loader))
+        except (yaml.YAMLError, ValueError, RecursionError) as error:
             raise _unreadable(source, error) from error
         done = manifests.translate(value) if isinstance(value, dict) else None
         if done is None or not done.changed:
@@ -72,6 +70,28 @@ def _yaml(text: str, source: str) -> TranslatedText:
         if done is not None:
             notes += done.notes
     return TranslatedText(text="".join(parts), notes=tuple(notes))
+
+
+@functools.cache
+def _loader() -> Any:
+    """YAML without dates: to Kubernetes they are strings like others."""
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        yaml_implicit_resolvers: ClassVar[Any] = {
+            letter: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+            for letter, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+        }
+
+    return Loader
+
+
+def _as_json(value: Any) -> Any:
+    """What was read with keys that are strings: YAML takes `on` and numbers for something else."""
+    if isinstance(value, dict):
+        return {key if isinstance(key, str) else json.dumps(key, default=str): _as_json(each)
+                for key, each in value.items()}  # fmt: skip
+    return [_as_json(each) for each in value] if isinstance(value, list) else value
 
 
 def _documents(text: str) -> list[tuple[str, str]]:
