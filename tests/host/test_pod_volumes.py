@@ -256,6 +256,18 @@ async def test_emptydirs_on_disk_and_in_memory_come_empty_and_go_whole(node: Nod
     assert node.left() == []
 
 
+async def test_no_other_user_of_the_machine_comes_to_the_files_of_pods(node: Node) -> None:
+    node.lookup.secrets["default/keys"] = {"key": b"secret"}
+    pod = a_pod(
+        kinds.Volume(name="secret", secret=kinds.SecretVolumeSource(secret_name="keys")),
+        kinds.Volume(name="scratch", empty_dir=kinds.EmptyDirVolumeSource()),
+    )
+    for prepared in (await node.volumes.set_up(pod)).values():
+        above = [folder for folder in prepared.path.parents if folder == node.root or node.root in folder.parents]
+        assert above and all(stat.S_IMODE(folder.stat().st_mode) & 0o007 == 0 for folder in above)
+    await node.volumes.tear_down(pod.metadata.uid)
+
+
 async def test_an_emptydir_with_a_mount_of_others_inside_is_not_deleted_through_it(
     node: Node, tmp_path: Path, mount: Callable[..., None]
 ) -> None:

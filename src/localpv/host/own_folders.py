@@ -52,7 +52,9 @@ class DiskFolders:
     """On the disk of this machine."""
 
     def make(self, folder: Path, *, mode: int = _MODE) -> None:
-        folder.mkdir(mode=mode, parents=True, exist_ok=True)
+        # Those above too are closed to others: inside are files of pods that everybody may read once he is there.
+        for missing in reversed([one for one in (folder, *folder.parents) if not one.exists()]):
+            missing.mkdir(mode=mode, exist_ok=True)
 
     def remove(self, folder: Path) -> None:
         # Never more than an empty folder: should something be mounted here after all, its content stays.

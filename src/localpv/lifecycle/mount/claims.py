@@ -81,6 +81,26 @@ async def find(
     return Bound(volume=found, spec=spec)
 
 
+async def confirm(pod: kinds.Pod, volume: kinds.Volume, bound: Bound, *, lookup: Lookup) -> None:
+    """NotReady unless the volume still belongs to the claim, asked once more after the pod was given it.
+
+    A claim may go while its volume is being set up, and then the volume is cleaned for somebody else. Whoever cleans
+    looks for mounts and holds first: one that began before ours was there is seen here, a later one sees ours.
+    """
+    claim = await lookup.claim(pod.metadata.namespace, _claim(pod, volume)[0])
+    now = await lookup.volume(bound.volume.metadata.name)
+    owner = now.spec.claim_ref.uid if now is not None and now.spec.claim_ref is not None else ""
+    before = bound.volume.spec.claim_ref
+    assert before is not None
+    same_volume = now is not None and now.metadata.uid == bound.volume.metadata.uid and owner == before.uid
+    if claim is None or claim.metadata.uid != before.uid or not same_volume:
+        raise NotReady(
+            "ClaimGone",
+            f"the claim of volume {bound.volume.metadata.name} went while the volume was being set up",
+            event=bound.spec.event,
+        )
+
+
 def _claim(pod: kinds.Pod, volume: kinds.Volume) -> tuple[str, bool]:
     if volume.persistent_volume_claim is not None:
         return volume.persistent_volume_claim.claim_name, volume.persistent_volume_claim.read_only

@@ -15,7 +15,7 @@ from localpv.lifecycle.mount.lookup import Lookup
 from localpv.lifecycle.mount.mounter import Group
 from localpv.lifecycle.mount.plugin import LocalPlugin
 from localpv.lifecycle.mount.scratch import Scratch
-from localpv.lifecycle.mount.specs import BLOCK
+from localpv.lifecycle.mount.specs import BLOCK, Spec
 from localpv.lifecycle.mount.tearing import Tearing
 from localpv.lifecycle.mount.tokens import Tokens
 from localpv.lifecycle.mount.waiting import NotReady, Prepared, translated
@@ -140,27 +140,10 @@ class PodVolumes:
         uid = pod.metadata.uid
         has = self._mapper.mapped(uid) | await self._mounter.mounted(uid)
         bound = await claims.find(pod, volume, lookup=self._lookup, use=use, has=has)
-        spec, recorded = bound.spec, records.identity_of(bound.volume)
+        spec = bound.spec
         with translated(f"volume {volume.name}", event=spec.event):
             try:
-                if spec.mode == BLOCK:
-                    link, number = await self._mapper.map(spec, pod_uid=uid, recorded=recorded)
-                    return Prepared(
-                        path=link,
-                        name=volume.name,
-                        device=True,
-                        read_only=spec.access == "r",
-                        access=spec.access,
-                        number=number,
-                    )
-                path = await self._mounter.set_up(
-                    spec,
-                    pod_uid=uid,
-                    recorded=recorded,
-                    group=_group(pod),
-                    warn=lambda reason, message: self._on_warning(pod, reason, message),
-                )
-                return Prepared(path=path, name=volume.name, read_only=spec.read_only)
+                prepared = await self._serve(pod, volume, bound)
             except (FileNotFoundError, NotADirectoryError) as error:
                 raise NotReady(
                     "PathMissing",
@@ -168,6 +151,40 @@ class PodVolumes:
                     hint="put the directory or disk back; the pod goes on by itself",
                     event=spec.event,
                 ) from error
+            try:
+                await claims.confirm(pod, volume, bound, lookup=self._lookup)
+            except NotReady:
+                if spec.name not in has:  # else containers may be at work in it, and stay until the pod goes
+                    await self._take_back(uid, spec)
+                raise
+            return prepared
+
+    async def _serve(self, pod: kinds.Pod, volume: kinds.Volume, bound: claims.Bound) -> Prepared:
+        spec, recorded, uid = bound.spec, records.identity_of(bound.volume), pod.metadata.uid
+        if spec.mode == BLOCK:
+            link, number = await self._mapper.map(spec, pod_uid=uid, recorded=recorded)
+            return Prepared(
+                path=link,
+                name=volume.name,
+                device=True,
+                read_only=spec.access == "r",
+                access=spec.access,
+                number=number,
+            )
+        path = await self._mounter.set_up(
+            spec,
+            pod_uid=uid,
+            recorded=recorded,
+            group=_group(pod),
+            warn=lambda reason, message: self._on_warning(pod, reason, message),
+        )
+        return Prepared(path=path, name=volume.name, read_only=spec.read_only)
+
+    async def _take_back(self, pod_uid: str, spec: Spec) -> None:
+        if spec.mode == BLOCK:
+            await self._mapper.unmap(spec.name, pod_uid=pod_uid)
+        else:
+            await self._mounter.tear_down(spec.name, pod_uid=pod_uid)
 
 
 def _group(pod: kinds.Pod) -> Group | None:

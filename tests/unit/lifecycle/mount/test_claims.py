@@ -110,3 +110,38 @@ async def test_names_that_are_no_folder_are_refused(machine: Machine, name: str)
         volume, metadata=msgspec.structs.replace(volume.metadata, name=name)
     )
     assert (await refused(machine, a_pod(claim_volume("odd")))).reason == "PathOutside"
+
+
+@pytest.mark.parametrize("mode", ["Filesystem", "Block"])
+async def test_a_claim_that_goes_while_its_volume_is_set_up_takes_it_back(machine: Machine, mode: str) -> None:
+    machine.machine.add_disk("/dev/sdb")
+    machine.lookup.offer("/dev/sdb", mode=mode)
+    pod = a_pod(claim_volume(), devices=["data"] if mode == "Block" else [])
+    answers = iter([machine.lookup.claims["default/pv"]])
+
+    async def only_once(namespace: str, name: str) -> kinds.PersistentVolumeClaim | None:
+        return next(answers, None)
+
+    machine.lookup.claim = only_once  # type: ignore[method-assign]
+    with pytest.raises(NotReady) as caught:
+        await machine.volumes.set_up(pod)
+    assert caught.value.reason == "ClaimGone"
+    assert not machine.machine.mounted and not machine.holding.held_now
+    await machine.volumes.tear_down(pod.metadata.uid)
+    assert machine.left() == []
+
+
+async def test_a_volume_that_is_released_while_it_is_set_up_is_taken_back(machine: Machine) -> None:
+    volume = machine.lookup.volumes["pv"]
+    released = msgspec.structs.replace(
+        volume, spec=msgspec.structs.replace(volume.spec, claim_ref=kinds.ClaimReference(name="pv", uid="next"))
+    )
+    answers = iter([volume])
+
+    async def changes(name: str) -> kinds.PersistentVolume | None:
+        return next(answers, released)
+
+    machine.lookup.volume = changes  # type: ignore[method-assign]
+    with pytest.raises(NotReady) as caught:
+        await machine.volumes.set_up(a_pod(claim_volume()))
+    assert caught.value.reason == "ClaimGone" and not machine.machine.mounted
