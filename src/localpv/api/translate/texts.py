@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from localpv.api.translate import manifests
 from localpv.api.translate.drafts import Note
@@ -78,11 +78,12 @@ def _loader() -> Any:
     import yaml
 
     class Loader(yaml.SafeLoader):
-        yaml_implicit_resolvers: ClassVar[Any] = {
-            letter: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-            for letter, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-        }
+        pass
 
+    Loader.yaml_implicit_resolvers = {
+        letter: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+        for letter, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
     return Loader
 
 
