@@ -166,6 +166,11 @@ class Limit:
 
 _SERVER = "apiserver"
 LIMITS = (
+    Limit("metrics.registry.MOST_SERIES", "series", "further ones of a metric are counted together, as other"),
+    Limit("programs.health.MOST_CONNECTIONS", "connections", "further ones for probes and metrics are closed"),
+    Limit("programs.health.REQUEST_SECONDS", "s", "a request for a probe or for metrics is given up"),
+    Limit("programs.thrift.CONNECTIONS", "connections", "further requests of an agent wait for one to come free"),
+    Limit("programs.thrift.BUFFER_BYTES", "bytes", "is read from a TLS connection of an agent at once"),
     Limit("store.store.MAX_PENDING", "writes", "further writes get 429 with Retry-After 1; none is queued"),
     Limit("store.store.COMPACT_EVERY", "s", "a watch or list from before the last but one compaction gets 410"),
     Limit("store.table.HISTORY_EVENTS", "changes", "the oldest go; a watcher that still needed them gets 410"),

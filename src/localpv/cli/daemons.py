@@ -38,7 +38,7 @@ _state = click.option(
 _listen_address = click.option(
     "--listen-address",
     default="",
-    help="HOST:PORT where /livez and /readyz are answered over plain HTTP. [default: nowhere]",
+    help="HOST:PORT where /livez, /readyz and /metrics are answered over plain HTTP. [default: nowhere]",
 )
 _log_level = click.option(
     "--log-level",
