@@ -91,9 +91,11 @@ async def _order(client: Client, disk: LocalDisk, spec: LocalDiskSpec) -> LocalD
     """Write the order, if the disk still is as it was looked at."""
     records, done = ApiRecords(client), disk.status.cleaning
     with common.asking("patch", LocalDisk.resource):
-        if done is not None and spec.clean is not None and done.volume_uid == spec.clean.volume_uid:
-            # What was verified for the same volume once must not pass for this order, and what failed before must not
-            # hold it up. If we die here, the agent goes on with the order there is, or nothing happens.
+        verified = done is not None and done.state == CleaningState.VERIFIED
+        if done is not None and spec.clean is not None and verified and done.volume_uid == spec.clean.volume_uid:
+            # What was verified for the same volume once must not pass for this order. If we die here, the agent goes on
+            # with the order there is, or nothing happens. What failed stays until the order is there: without it the
+            # agent would begin at once with the order before, and this one would come too late.
             disk = await records.write_status(disk, msgspec.structs.replace(disk.status, cleaning=None))
         return await records.write_spec(disk, spec)
 

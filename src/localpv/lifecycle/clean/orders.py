@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 
@@ -67,6 +67,12 @@ def order_by_hand(
         volume_name=name,
         volume_uid=uid or f"{BY_HAND}-{token}",
         method=tuple(method),
-        requested_at=states.timestamp(now),
+        requested_at=states.timestamp(_after_failure(disk, now)),
     )
     return msgspec.structs.replace(spec, clean=order, identity=identity)
+
+
+def _after_failure(disk: LocalDisk, now: datetime) -> datetime:
+    """An order does not wait for a failure before it, and times are written in whole seconds."""
+    ended = states.instant(disk.status.cleaning.finished_at) if disk.status.cleaning is not None else None
+    return max(now, ended + timedelta(seconds=1)) if ended is not None else now

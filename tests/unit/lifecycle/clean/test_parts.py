@@ -92,6 +92,21 @@ def test_order_by_hand_names_the_retained_volume(tmp_path: Path) -> None:
     assert spec.clean.requested_at == "2030-01-01T00:00:00Z"
 
 
+def test_order_by_hand_in_the_second_of_a_failure_counts_as_given_after_it(tmp_path: Path) -> None:
+    disk = _change(_disk(tmp_path), clean=None)
+    failed = Cleaning(
+        volume_uid="u-1",
+        state="Failed",
+        attempt=1,
+        finished_at="2030-01-01T00:00:00Z",
+        next_attempt_at="2030-01-01T00:10:00Z",
+    )
+    disk = msgspec.structs.replace(disk, status=msgspec.structs.replace(disk.status, cleaning=failed))
+    spec = orders.order_by_hand(disk, now=NOW, token="t")
+    assert spec.clean is not None
+    assert states.seconds_until_due(failed, NOW, requested_at=spec.clean.requested_at) == 0
+
+
 def test_order_by_hand_without_a_volume_freezes_what_the_disk_is_now(tmp_path: Path) -> None:
     disk = _change(_disk(tmp_path), clean=None, volume=None, identity=None)
     seen = DiskIdentity(serial="S")
