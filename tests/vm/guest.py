@@ -25,7 +25,7 @@ from tests.vm import disks, kernel
 from tests.vm.disks import Disk
 
 MEMORY_MIB = 1024
-LIMIT_SECONDS = 600.0
+LIMIT_SECONDS = 1200.0
 LOAD = ("virtio_scsi", "sd_mod", "ahci", "nvme", "virtio_blk", "dm-mod", "loop")
 PASSED_ON = ("CI", "PYTEST_ADDOPTS", "PYTHONPATH", "TERM")
 FAILED, TIMED_OUT = 125, 124

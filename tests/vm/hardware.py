@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-TOOL_SECONDS = 60.0
+TOOL_SECONDS = 120.0
 SECRET = b"the old tenant's secret "
 CHUNK = 1024 * 1024
 
@@ -21,7 +21,7 @@ def run(*words: str | Path) -> str:
 
 def settle() -> None:
     """Return when udev has nothing left to do."""
-    run("udevadm", "settle", "--timeout=60")
+    run("udevadm", "settle", "--timeout=120")
 
 
 def device(serial: str) -> Path:
@@ -103,3 +103,8 @@ def partition(device: Path, count: int = 1) -> None:
     table = "label: gpt\n" + "size=8MiB\n" * count
     subprocess.run(["sfdisk", "-q", "--wipe", "always", str(device)], input=table, text=True, check=True)
     settle()
+
+
+def part(device: Path, number: int) -> Path:
+    """The node of a partition."""
+    return Path(f"{device}{'p' if device.name[-1].isdigit() else ''}{number}")

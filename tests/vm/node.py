@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +19,7 @@ T = TypeVar("T")
 VOLUMES = "/api/v1/persistentvolumes"
 CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
 DISKS = "/apis/localpv.dev/v1alpha1/localdisks"
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 120.0
 """Emulated, all takes ten times as long."""
 
 RULED = Path("/dev/disk/localpv")
@@ -140,7 +141,7 @@ class Node:
         """The LocalDisk of an entry, or None."""
         for disk in self.api.get(DISKS)["items"]:
             if (disk["spec"]["storageClassName"], disk["spec"]["entry"]) == (storage_class, entry):
-                return disk
+                return {"status": {}} | disk
         return None
 
     def disk(self, storage_class: str, entry: str, is_so: Callable[[Any], object] = bool) -> Any:
@@ -225,21 +226,25 @@ class Node:
         """Another volume offers the entry."""
         return self.volume(storage_class, entry, not_uid=_uid(before))
 
-    def run(self, *words: str) -> str:
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
         """A command of localpv."""
-        done = subprocess.run(
+        return subprocess.run(
             [sys.executable, "-m", "localpv", *words, "--kubeconfig", str(self.kubeconfig)],
             capture_output=True,
             text=True,
             timeout=PATIENCE_SECONDS,
             check=False,
         )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
 
     @staticmethod
     def eventually(look: Callable[[], T], what: str) -> T:
-        return wire.eventually(look, what, within=PATIENCE_SECONDS)
+        """Look again and again until there is something; not too often, for who looks takes the processor from who is
+        looked at."""
+        until = time.monotonic() + PATIENCE_SECONDS
+        while not (seen := look()):
+            assert time.monotonic() < until, f"not within {PATIENCE_SECONDS:g} s: {what}"
+            time.sleep(0.2)
+        return seen
 
 
 def _uid(thing: Any) -> str:

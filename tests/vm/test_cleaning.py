@@ -71,7 +71,7 @@ def test_reset_disk_has_no_signature_and_no_partition_of_its_tenant_left(node: N
         volume = node.volume("reset", "partitioned")
         node.bind(volume)
         hardware.partition(device)
-        part = Path(f"{device}1")
+        part = hardware.part(device, 1)
         hardware.run("mkfs.ext4", "-q", part)
         hardware.settle()
         assert part.is_block_device()
@@ -85,7 +85,7 @@ def test_reset_disk_has_no_signature_and_no_partition_of_its_tenant_left(node: N
 def test_partition_is_wiped_and_its_neighbour_is_not(node: Node, blank_disk: BlankDisk) -> None:
     device = blank_disk("SCSITWO")
     hardware.partition(device, 2)
-    ours, neighbour = Path(f"{device}1"), Path(f"{device}2")
+    ours, neighbour = hardware.part(device, 1), hardware.part(device, 2)
     hardware.fill(neighbour)
     with node.linked("discard", "part1", ours):
         volume = node.volume("discard", "part1")
