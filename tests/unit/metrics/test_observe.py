@@ -108,3 +108,13 @@ def test_names_follow_the_habits_of_prometheus() -> None:
         assert (family.type == "counter") == name.endswith("_total"), name
         if family.type == "histogram":
             assert name.endswith("_seconds"), name
+
+
+def test_page_lists_every_metric_with_type_labels_and_meaning() -> None:
+    text = (observe.FOLDER.parents[2] / "docs" / "metrics.md").read_text()
+    listed = [line for line in text.splitlines() if re.match(r"\| `\w+` \| (counter|gauge|histogram) \|", line)]
+    expected = [
+        f"| `{family.name}` | {family.type} | {', '.join(family.labels) or 'none'} | {family.explanation} |"
+        for family in all_families().values()
+    ]
+    assert sorted(listed) == sorted(expected)
