@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import shutil
 import subprocess
 import uuid
 from collections.abc import Callable, Iterator
@@ -15,6 +14,7 @@ import pytest
 from tests.unit.lifecycle.mount.world import FakeLookup, a_pod, claim_volume
 
 from localpv import errors
+from localpv.host import commands
 from localpv.host.devices import KernelDevices
 from localpv.host.filesystems import KernelFileSystems
 from localpv.host.wiping import KernelWiping
@@ -217,15 +217,32 @@ async def test_a_cleaned_device_reads_as_blank_again(
     await volumes.tear_down(pod.metadata.uid)
 
 
-@pytest.mark.skipif(shutil.which("mkfs.xfs") is None, reason="needs xfsprogs")
-async def test_a_blank_device_becomes_xfs_when_the_volume_says_so(
-    volumes: PodVolumes, lookup: FakeLookup, make_disk: Disk, devices: KernelDevices
+@pytest.mark.parametrize("fs_type", ["xfs", "btrfs"])
+async def test_a_blank_device_becomes_what_the_volume_says(
+    volumes: PodVolumes, lookup: FakeLookup, make_disk: Disk, devices: KernelDevices, fs_type: str
 ) -> None:
+    if commands.find(f"mkfs.{fs_type}") is None:
+        pytest.skip(f"mkfs.{fs_type} is not installed")
     disk = make_disk(320)
-    lookup.offer(disk, fs_type="xfs", mount_options=["noatime"])
-    pod = a_pod(claim_volume())
-    path = (await volumes.set_up(pod))["data"].path
-    assert (await devices.describe(disk, exclusive=False)).fs_type == "xfs"
+    lookup.offer(disk, fs_type=fs_type, mount_options=["noatime"])
+    one, two = a_pod(claim_volume()), a_pod(claim_volume())
+    path = (await volumes.set_up(one))["data"].path
+    assert (await volumes.set_up(two))["data"].path.is_mount()
+    assert (await devices.describe(disk, exclusive=False)).fs_type == fs_type
     line = next(line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(path) in line)
     assert "noatime" in line.split()[5]
-    await volumes.tear_down(pod.metadata.uid)
+    await volumes.tear_down(one.metadata.uid)
+    await volumes.tear_down(two.metadata.uid)
+    assert (await devices.describe(disk)).opens_exclusively
+
+
+async def test_a_file_system_whose_tool_is_missing_is_told_and_nothing_is_written(
+    volumes: PodVolumes, lookup: FakeLookup, make_disk: Disk, devices: KernelDevices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = make_disk(16)
+    monkeypatch.setattr(commands, "_PATH", "/nowhere")
+    lookup.offer(disk, fs_type="btrfs")
+    with pytest.raises(NotReady, match="not installed") as caught:
+        await volumes.set_up(a_pod(claim_volume()))
+    assert caught.value.reason == "NotSupported" and "install" in caught.value.hint
+    assert (await KernelFileSystems(workers=Workers()).content(await devices.describe(disk))).blank
