@@ -15,7 +15,7 @@ NO_VOLUME = "node(s) didn't find available persistent volumes to bind"
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 
 
-@pytest.mark.seed("AFF-5", "SCH-3", "E2E-2")
+@pytest.mark.seed("AFF-5", "SCH-3")
 def test_a_pod_follows_the_volume_that_its_claim_is_bound_to(cluster: Cluster, place: Place) -> None:
     place.storage_class()
     nodes = [cluster.node() for _ in range(3)]
@@ -305,7 +305,6 @@ def test_an_ephemeral_volume_waits_for_the_claim_of_its_pod(cluster: Cluster, pl
     assert "was not created for pod" in cluster.until_refused(name)
 
 
-@pytest.mark.seed("E2E-8")
 def test_a_pod_can_be_sent_to_a_node_without_its_volume_but_its_claim_stays_where_it_is(
     cluster: Cluster, place: Place
 ) -> None:

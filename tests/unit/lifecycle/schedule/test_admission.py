@@ -70,7 +70,7 @@ def test_resources_that_the_node_does_not_know_are_not_its_own_to_refuse() -> No
     assert admission.check(wanted, node(), []) == []
 
 
-@pytest.mark.seed("E2E-8", "AFF-4")
+@pytest.mark.seed("AFF-4")
 def test_a_volume_of_another_node_is_named_though_it_is_no_ground_to_refuse_the_pod() -> None:
     elsewhere = volume(node="another")
     assert admission.fits(pod(), node(), [], [elsewhere]) == [phrases.VOLUME_NODE]
