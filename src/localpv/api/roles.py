@@ -66,10 +66,11 @@ def manager() -> list[Object]:
 
 
 def manager_in_own_namespace() -> list[Object]:
-    """The lease that makes one of its processes the leader, and the configuration."""
+    """The lease that makes one of its processes the leader, the configuration, and whether agents are ready."""
     return [
         rule(("get", "create", "patch", "update"), "coordination.k8s.io", "leases"),
         rule(READ, "", "configmaps"),
+        rule(("list",), "", "pods"),
     ]
 
 

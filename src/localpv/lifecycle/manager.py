@@ -19,12 +19,14 @@ from localpv.client.cache import Cache
 from localpv.client.client import Client
 from localpv.client.pacing import Backoff, Clock
 from localpv.client.watching import Changed, Deleted, Synced
+from localpv.lifecycle.agents import HasLooked, nobody
 from localpv.lifecycle.config.settings import Configuration
 from localpv.lifecycle.events import ApiEvents
 from localpv.lifecycle.figures import Figures
 from localpv.lifecycle.nodes import Nodes, OneNode
-from localpv.lifecycle.publish import adoption, naming, ownership, taint
+from localpv.lifecycle.publish import adoption, naming, ownership
 from localpv.lifecycle.publish.publishing import Publisher
+from localpv.lifecycle.publish.taint import Taints
 from localpv.lifecycle.records import Records
 from localpv.lifecycle.release.holding import Holding
 from localpv.lifecycle.release.node_loss import NodeLoss
@@ -54,6 +56,7 @@ class Manager:
         clock: Clock,
         node: str = "",
         component: str = "localpv-manager",
+        has_looked: HasLooked = nobody,
         workers: int = WORKERS,
         figures: Figures | None = None,
         observe: Observing = unobserved,
@@ -99,7 +102,10 @@ class Manager:
             clock=clock,
             figures=figures,
         )
-        self._holding = Holding(volumes=self._volumes, disk_of=self._disk_of, events=self._events)
+        self._holding = Holding(volumes=self._volumes, disk_of=self._disks.of_volume, events=self._events)
+        self._taints = Taints(
+            client, nodes=self._nodes, disks=self._disks.of_node, has_looked=has_looked, surroundings=self
+        )
         self._queue: WorkQueue[str] = WorkQueue(clock=clock, observer=observe("manager"))
         self._held: WorkQueue[str] = WorkQueue(clock=clock, observer=observe("held"))
         self._lost: WorkQueue[str] = WorkQueue(clock=clock, observer=observe("node-loss"))
@@ -143,6 +149,8 @@ class Manager:
             self._queue.add(name)
         for volume in self._volumes.cache.list():
             self._lost.add(volume.key)
+        for node in self._nodes.list():
+            self._tainted.add(node.key)
 
     async def ready(self) -> None:
         """Wait until everything that exists has been seen."""
@@ -164,7 +172,7 @@ class Manager:
         group.add("disks", self._follow, ready=self._synced.wait)
         group.add("manager", self._controller("manager", self._reconcile, self._queue, workers=self._workers).run)
         group.add("held", self._controller("held", self._holding.step, self._held).run)
-        group.add("taints", self._controller("taints", self._untaint, self._tainted).run)
+        group.add("taints", self._controller("taints", self._taints.step, self._tainted).run)
         if not self._node:
             # Who serves one node cannot see that it is gone.
             group.add("node-loss", self._controller("node-loss", self._node_loss.step, self._lost).run)
@@ -184,26 +192,12 @@ class Manager:
             return await self._releaser.step(disk)
         return await self._publisher.step(disk)
 
-    async def _untaint(self, name: str) -> Outcome:
-        node = self._nodes.get(name)
-        if node is not None and taint.is_due(node, self._disks.of_node(name), self.configuration):
-            nodes = self._client.untyped(Node.resource)
-            await taint.remove(node, nodes, key=self.configuration.not_ready_taint_key)
-        return Done()
-
     def _is_ours(self, volume: PersistentVolume) -> bool:
         return bool(adoption.node_of(volume, self.configuration))
 
-    def _disk_of(self, volume: PersistentVolume) -> LocalDisk | None:
-        """The disk that a volume was made for, as seen last."""
-        if named := volume.metadata.annotations.get(DISK):
-            return self._disks.get(named)
-        path = volume.spec.local.path if volume.spec.local is not None else ""
-        return next((disk for disk in self._disks.at(path) if ownership.owns(disk, volume)), None)
-
     async def _remembers(self, volume: PersistentVolume) -> bool:
         """Whether a record says now that its disk belongs to this volume, and will until it was cleaned."""
-        seen = self._disk_of(volume)
+        seen = self._disks.of_volume(volume)
         disk = await self._records.get(seen.metadata.name) if seen is not None else None
         offered = disk.spec.volume if disk is not None else None
         return offered is not None and offered.uid == volume.metadata.uid

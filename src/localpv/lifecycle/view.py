@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from localpv.api.kinds import PersistentVolume
 from localpv.api.kinds.localdisk import LocalDisk
+from localpv.lifecycle.publish import ownership
+from localpv.lifecycle.volumes import DISK
 
 
 class View:
@@ -42,6 +45,13 @@ class View:
 
     def at(self, path: str) -> list[LocalDisk]:
         return self._under("path", path)
+
+    def of_volume(self, volume: PersistentVolume) -> LocalDisk | None:
+        """The disk that a volume was made for."""
+        if named := volume.metadata.annotations.get(DISK):
+            return self.get(named)
+        path = volume.spec.local.path if volume.spec.local is not None else ""
+        return next((disk for disk in self.at(path) if ownership.owns(disk, volume)), None)
 
     def __iter__(self) -> Iterator[LocalDisk]:
         return iter([*self._disks.values()])

@@ -10,6 +10,7 @@ from localpv.api.kinds import Lease
 from localpv.client import client as clients
 from localpv.client.config import Connection
 from localpv.client.lease import Election, Ended
+from localpv.lifecycle.agents import AgentPods
 from localpv.lifecycle.manager import Manager
 from localpv.lifecycle.records.api import ApiRecords
 from localpv.programs import binding, configuring, stopping
@@ -66,6 +67,7 @@ async def run(settings: Settings) -> None:
                 records=ApiRecords(client, clock=clock),
                 configuration=configured.current,
                 clock=clock,
+                has_looked=AgentPods(client, namespace=settings.namespace).have_looked,
                 figures=figures,
                 observe=observed.queues,
             )

@@ -67,6 +67,10 @@ def add_to(
     observed: Observed,
 ) -> None:
     """Add both sides of one node to a group: the manager first, so that nobody misses what discovery finds."""
+
+    async def has_looked(_: str) -> bool:
+        return discovery.synced
+
     manager = Manager(
         client,
         records=records,
@@ -74,13 +78,14 @@ def add_to(
         clock=clock,
         node=node,
         component="localpv-provisioner",
+        has_looked=has_looked,
         figures=observed.publications(),
         observe=observed.queues,
     )
     observed.manager(lambda: manager)
     configured.on_change(manager.configure)
     group.add("manager", manager.run, ready=manager.ready)
-    node_parts.add_to(
+    discovery = node_parts.add_to(
         group,
         node=node,
         client=client,

@@ -57,7 +57,7 @@ def test_only_the_manager_gets_at_volumes() -> None:
     assert {"create", "delete"} <= verbs(manager, "persistentvolumes")
     assert verbs(manager, "persistentvolumeclaims") == {"get", "list", "watch", "delete"}
     assert verbs(manager, "secrets") == set()
-    assert resources(found["Role", "localpv-manager"]) == {"leases", "configmaps"}
+    assert resources(found["Role", "localpv-manager"]) == {"leases", "configmaps", "pods"}
     for kind, name in found:
         if kind.endswith("RoleBinding"):
             (subject,) = found[kind, name]["subjects"]

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
-from tests.unit.lifecycle.worlds import World, a_node
+from tests.unit.lifecycle.worlds import Surroundings, World, a_node
 
 from localpv import errors
 from localpv.api.kinds import Node, NodeSpec, Taint
-from localpv.api.kinds.localdisk import Phase
+from localpv.api.kinds.localdisk import LocalDisk, Phase
 from localpv.client.client import Client
+from localpv.deploy import pods as deployed
+from localpv.lifecycle.agents import AgentPods
 from localpv.lifecycle.config.settings import Configuration
 from localpv.lifecycle.publish import taint
+from localpv.lifecycle.publish.taint import Taints
+from localpv.runtime.controller import Done, LookAgain
 from localpv.testing.api import FakeApi
 
 KEY = "localpv.dev/agent-not-ready"
@@ -44,7 +49,6 @@ def test_disk_that_was_not_looked_at_holds_the_node_up() -> None:
     world.find_disk()
     world.report(eligible=None, phase="")
     assert not taint.is_due(tainted(KEY), [world.disk], CONFIGURATION)
-    assert not taint.is_due(tainted(KEY), [], CONFIGURATION), "its agent has not looked yet"
 
 
 def test_taint_stays_when_nobody_asked_to_remove_it() -> None:
@@ -57,6 +61,85 @@ def test_taint_stays_when_nobody_asked_to_remove_it() -> None:
     ):
         assert not taint.is_due(tainted(KEY), [world.disk], configuration)
     assert not taint.is_due(tainted("other"), [world.disk], CONFIGURATION)
+
+
+class Case:
+    """A tainted node without disks, whose agent may have looked."""
+
+    def __init__(self) -> None:
+        self.api = FakeApi()
+        taints = [{"key": KEY, "effect": "NoSchedule"}]
+        stored = self.api.put(PATH, {"spec": {"taints": taints}})
+        self.looked = False
+        self.disks: list[LocalDisk] = []
+        surroundings = Surroundings(configuration=CONFIGURATION)
+        self.node = a_node(uid=stored["metadata"]["uid"], spec=tainted(KEY).spec)
+        self.taints = Taints(
+            Client(self.api, field_manager="test"),
+            nodes=self,  # type: ignore[arg-type]
+            disks=lambda name: self.disks,
+            has_looked=self.has_looked,
+            surroundings=surroundings,
+        )
+
+    def get(self, name: str) -> Node:
+        return self.node
+
+    async def has_looked(self, name: str) -> bool:
+        return self.looked
+
+    @property
+    def is_tainted(self) -> bool:
+        return "taints" in self.api.objects[PATH]["spec"]
+
+
+async def test_node_without_disks_loses_the_taint_once_its_agent_has_looked() -> None:
+    case = Case()
+    assert await case.taints.step("n1") == LookAgain(after=taint.LOOK_EVERY_SECONDS)
+    assert case.is_tainted
+    case.looked = True
+    assert await case.taints.step("n1") == Done()
+    assert not case.is_tainted
+
+
+async def test_node_with_disks_is_not_asked_for_its_agent() -> None:
+    case, world = Case(), World()
+    world.find_disk()
+    case.disks, case.looked = [world.disk], True
+    assert await case.taints.step("n1") == Done()
+    assert case.is_tainted, "the disk is still to be offered"
+    world.settle()
+    case.disks, case.looked = [world.disk], False
+    assert await case.taints.step("n1") == Done()
+    assert not case.is_tainted
+
+
+@pytest.mark.parametrize(
+    ("pod", "looked"),
+    [
+        ({"status": {"conditions": [{"type": "Ready", "status": "True"}]}}, True),
+        ({"status": {"conditions": [{"type": "Ready", "status": "False"}]}}, False),
+        ({"status": {"conditions": [{"type": "PodScheduled", "status": "True"}]}}, False),
+        ({"metadata": {"deletionTimestamp": "2030-01-01T00:00:00Z"},
+          "status": {"conditions": [{"type": "Ready", "status": "True"}]}}, False),
+        (None, False),
+    ],
+)  # fmt: skip
+async def test_agent_has_looked_when_its_pod_is_ready(pod: dict[str, Any] | None, looked: bool) -> None:
+    api = FakeApi()
+    if pod is not None:
+        api.put("/api/v1/namespaces/kube-system/pods/agent-x", pod)
+    pods = AgentPods(Client(api, field_manager="test"), namespace="kube-system")
+    assert await pods.have_looked("n1") is looked
+    query = api.requests[-1].query
+    assert query["fieldSelector"] == "spec.nodeName=n1"
+    assert query["labelSelector"] == ",".join(f"{key}={value}" for key, value in deployed.labels("agent").items())
+
+
+async def test_manager_that_may_not_read_pods_waits_for_disks() -> None:
+    api = FakeApi()
+    api.failures = [errors.Forbidden("no")]
+    assert not await AgentPods(Client(api, field_manager="test"), namespace="kube-system").have_looked("n1")
 
 
 async def test_only_our_taint_is_removed() -> None:
