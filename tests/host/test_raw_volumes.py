@@ -114,6 +114,7 @@ def loops_over(disk: Path) -> list[str]:
     return answer.stdout.split()
 
 
+@pytest.mark.seed("RAW-12")
 async def test_data_that_one_pod_writes_is_read_by_the_next_and_nothing_is_formatted(
     node: Node, make_disk: Disk
 ) -> None:

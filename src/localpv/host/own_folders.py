@@ -20,8 +20,11 @@ class OwnFolders(Protocol):
     def make(self, folder: Path, *, mode: int = _MODE) -> None:
         """Make a folder and those above it; one that is there is no error."""
 
-    def remove(self, folder: Path) -> None:
-        """Remove an empty folder. One that is not there is no error; one that is not empty is: OSError."""
+    def remove(self, folder: Path, *, of_links: bool = False) -> None:
+        """Remove an empty folder. One that is not there is no error; one that is not empty is: OSError.
+
+        `of_links`: what a death left half-written in it goes too. Never said of a place where things are mounted.
+        """
 
     def remove_place(self, path: Path) -> None:
         """Remove an empty folder or an empty file, over which something was mounted."""
@@ -56,10 +59,10 @@ class DiskFolders:
         for missing in reversed([one for one in (folder, *folder.parents) if not one.exists()]):
             missing.mkdir(mode=mode, exist_ok=True)
 
-    def remove(self, folder: Path) -> None:
+    def remove(self, folder: Path, *, of_links: bool = False) -> None:
         # Never more than an empty folder: should something be mounted here after all, its content stays.
         with contextlib.suppress(FileNotFoundError):
-            for name in os.listdir(folder):
+            for name in os.listdir(folder) if of_links else ():
                 if name.startswith(_FRESH):
                     (folder / name).unlink()
             folder.rmdir()

@@ -56,7 +56,7 @@ class Mapper:
         links = self._layout.global_map(volume)
         if not self._hands.folders.names(links):
             await self._hands.holding.release(self._layout.lock_name(volume))
-            self._hands.folders.remove(links)
+            self._hands.folders.remove(links, of_links=True)
 
     def mapped(self, pod_uid: str) -> frozenset[str]:
         """Volumes of which a pod has a link, the one or the other."""

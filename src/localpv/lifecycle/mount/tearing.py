@@ -49,8 +49,9 @@ class Tearing:
         with failed.kept():
             for kind in folders.names(pod / VOLUMES):
                 folders.remove(pod / VOLUMES / kind)
-            for folder in (pod / VOLUMES, layout.devices(pod_uid), pod / DEVICES):
-                folders.remove(folder)
+            folders.remove(pod / VOLUMES)
+            folders.remove(layout.devices(pod_uid), of_links=True)
+            folders.remove(pod / DEVICES)
             if not folders.names(pod):
                 folders.remove(pod)
         if failed.first:
