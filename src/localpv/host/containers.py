@@ -83,6 +83,9 @@ class Containers(Protocol):
     async def ids(self) -> frozenset[str]:
         """The containers that the runtime knows."""
 
+    async def reopen_log(self, bundle: Bundle) -> None:
+        """Go on in a new file, after the log was renamed."""
+
     async def exec(self, bundle: Bundle, command: Sequence[str], *, stdin: bool, tty: bool) -> Process:
         """Start one more process in a running container."""
 
@@ -204,6 +207,14 @@ class RuncContainers:
             return frozenset(entry.name for entry in os.scandir(self._state))
         except FileNotFoundError:
             return frozenset()
+
+    async def reopen_log(self, bundle: Bundle) -> None:
+        with contextlib.suppress(OSError):  # nobody reads there any more: the container has ended
+            fd = os.open(bundle.folder / "ctl", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            try:
+                os.write(fd, b"2 0 0\n")
+            finally:
+                os.close(fd)
 
     async def exec(self, bundle: Bundle, command: Sequence[str], *, stdin: bool, tty: bool) -> Process:
         self._execs += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
@@ -70,7 +71,7 @@ async def _lines(path: Path, options: Options, done: Callable[[], bool]) -> Asyn
         return
     file: BinaryIO | None = None
     try:
-        rest = b""
+        rest, leaving = b"", False
         while True:
             # Asked before reading: what a container wrote before it ended is read after that.
             ended = done()
@@ -90,11 +91,13 @@ async def _lines(path: Path, options: Options, done: Callable[[], bool]) -> Asyn
                         rest = whole
             if not options.follow or ended:
                 return
-            if file is not None and _replaced(path, file):
+            if leaving and file is not None:
                 file.close()
-                file = None
-                continue
-            await asyncio.sleep(LOOK_SECONDS)
+                file, leaving, options = None, False, dataclasses.replace(options, tail_lines=None)
+            elif file is not None and _replaced(path, file):
+                leaving = True  # what was written to the old one in its last moments is read first
+            else:
+                await asyncio.sleep(LOOK_SECONDS)
     finally:
         if file is not None:
             file.close()

@@ -21,6 +21,7 @@ from localpv.pods.keeping import Keeper
 from localpv.pods.places import Places
 from localpv.pods.probing import Prober
 from localpv.pods.records import Records
+from localpv.pods.rotating import Rotator
 from localpv.pods.starting import Starter
 from localpv.pods.undertaking import Undertaker
 from localpv.pods.worker import Admit, Events, Worker
@@ -75,6 +76,7 @@ class PodRunner:
             clock=clock, backoff=KeyedBackoff(first=FIRST_RETRY, most=LONGEST_RETRY)
         )
         self._tasks: asyncio.TaskGroup | None = None
+        self._rotator = Rotator(containers=containers, records=self.records, clock=clock)
         self._undertaker = Undertaker(
             containers=containers,
             layers=layers,
@@ -130,6 +132,7 @@ class PodRunner:
             self._tasks = group
             await self._undertaker.remove_strangers(self.records.load())
             group.create_task(self.pods.run(), name="pods of this node")
+            group.create_task(self._rotator.run(), name="logs of pods")
             # Not before all pods are known: those that seem unknown are ended and cleared away.
             await self.pods.wait_synced()
             self.pods.on_change(self._changed)

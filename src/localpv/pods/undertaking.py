@@ -13,7 +13,7 @@ from localpv.api import kinds
 from localpv.host.containers import Containers, Seen
 from localpv.host.layers import Layers
 from localpv.host.sandboxes import Sandboxes
-from localpv.pods import ends, starting
+from localpv.pods import ends, rotating, starting
 from localpv.pods.live import Live
 from localpv.pods.places import Places
 from localpv.pods.records import Record, Records
@@ -120,7 +120,8 @@ class Undertaker:
         bundle = self._records.bundle(record)
         await self._containers.delete(bundle)
         await starting.remove_folder(self._layers, self._places.container(record.id))
-        bundle.log.unlink(missing_ok=True)
+        for path in [bundle.log, *rotating.older(bundle.log)]:
+            path.unlink(missing_ok=True)
         self._records.drop(record)
 
     async def remove_strangers(self, folders: list[str]) -> None:

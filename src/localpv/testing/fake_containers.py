@@ -137,6 +137,10 @@ class FakeContainers:
     async def ids(self) -> frozenset[str]:
         return frozenset(self.containers)
 
+    async def reopen_log(self, bundle: Bundle) -> None:
+        self.journal.append(f"reopen {_short(bundle.id)}")
+        bundle.log.touch()
+
     async def exec(self, bundle: Bundle, command: Sequence[str], *, stdin: bool, tty: bool) -> Process:
         await asyncio.sleep(0)
         found = self.containers.get(bundle.id)
