@@ -35,14 +35,11 @@ def expand(text: str, values: Mapping[str, str]) -> str:
 
 def command(container: kinds.Container, config: Config, values: Mapping[str, str]) -> list[str]:
     """What to run: a command of the container replaces all that the image says, its args only the image's."""
-    words = list(container.command) or list(config.entrypoint or ())
+    words = [expand(word, values) for word in container.command] or list(config.entrypoint or ())
     if container.args:
-        words += container.args
-    elif not container.command:
-        words += config.cmd or ()
-        return words  # the image's own words are not expanded
-    given = {*container.command, *container.args}
-    return [expand(word, values) if word in given else word for word in words]
+        return words + [expand(word, values) for word in container.args]
+    # The image's own words are taken as they are.
+    return words if container.command else words + list(config.cmd or ())
 
 
 class Environment:
