@@ -159,3 +159,42 @@ def test_a_spread_can_be_over_one_revision_of_the_pods(cluster: Cluster) -> None
     one, two = ({"app": "web", "revision": number} for number in "12")
     for labels in (one, two):
         cluster.placed(labels=labels, topologySpreadConstraints=rolled, node_selector={HOSTNAME: node})
+
+
+def likes(*terms: dict[str, Any], kind: str = "podAffinity") -> dict[str, Any]:
+    weighted = [{"weight": 100, "podAffinityTerm": each} for each in terms]
+    return {kind: {"preferredDuringSchedulingIgnoredDuringExecution": weighted}}
+
+
+def test_a_pod_that_likes_to_be_near_another_goes_there_while_there_is_room(cluster: Cluster) -> None:
+    nodes = [cluster.node(cpu="2") for _ in range(3)]
+    home = cluster.placed(labels={"app": "db"}, requests={"cpu": "1"})
+    assert cluster.placed(affinity=likes(term("db"))) == home
+    elsewhere = cluster.placed(affinity=likes(term("db")), requests={"cpu": "1500m"})
+    assert elsewhere in nodes and elsewhere != home
+
+
+def test_pods_that_like_to_be_apart_share_a_node_only_when_they_must(cluster: Cluster) -> None:
+    nodes = {cluster.node(), cluster.node(), cluster.node()}
+    pod = {"labels": {"app": "web"}, "affinity": likes(term("web"), kind="podAntiAffinity")}
+    assert {cluster.placed(**pod) for _ in range(3)} == nodes
+    assert cluster.placed(**pod) in nodes
+
+
+def test_who_is_there_may_like_the_newcomer(cluster: Cluster) -> None:
+    for _ in range(3):
+        cluster.node()
+    home = cluster.placed(labels={"app": "db"}, affinity=likes(term("web")))
+    assert cluster.placed(labels={"app": "web"}) == home
+
+
+def test_a_soft_spread_fills_the_emptier_zone_first_and_refuses_nobody(cluster: Cluster) -> None:
+    zones = {cluster.node(labels={ZONE: zone}): zone for zone in ("a", "b")}
+    soft = spread("web", whenUnsatisfiable="ScheduleAnyway")
+    pod = {"labels": {"app": "web"}, "topologySpreadConstraints": soft}
+    placed = [zones[cluster.placed(**pod)] for _ in range(4)]
+    assert sorted(placed) == ["a", "a", "b", "b"]
+    (full,) = [node for node, zone in zones.items() if zone == "a"]
+    cluster.change_node(full, {"spec": {"unschedulable": True}})
+    for _ in range(3):
+        assert zones[cluster.placed(**pod)] == "b"

@@ -50,7 +50,7 @@ def choose(demand: Demand, *, places: Places, storage: Storage, labels_of: Names
             failed.update(verdict)
     if not fitting:
         return NoNode(message(len(here), failed), frozenset().union(*map(phrases.wakes, failed)))
-    best = scores.best(demand, fitting)
+    best = scores.best(demand, fitting, everywhere=places, labels_of=labels_of)
     return Chosen(best.name, plans[best.name])
 
 

@@ -74,10 +74,6 @@ def read_selector(
     return selectors.LabelSelector([*found.requirements, *same])
 
 
-def near_themselves(terms: tuple[Term, ...], pod: Pod, labels_of: NamespaceLabels) -> bool:
-    """Whether a pod is one of those that it wants to be near: then the first of them may go anywhere."""
-    return matches_all(terms, pod, labels_of)
-
-
 def matches_all(terms: tuple[Term, ...], pod: Pod, labels_of: NamespaceLabels) -> bool:
+    """Whether a pod is one of those that all terms mean; no terms mean nobody."""
     return bool(terms) and all(term.matches(pod, labels_of) for term in terms)

@@ -16,6 +16,7 @@ from localpv.lifecycle.schedule import amounts, company
 from localpv.lifecycle.schedule.company import Term
 
 DO_NOT_SCHEDULE = "DoNotSchedule"
+SCHEDULE_ANYWAY = "ScheduleAnyway"
 IGNORE = "Ignore"
 HONOR = "Honor"
 ANY_ADDRESS = "0.0.0.0"
@@ -76,7 +77,11 @@ class Demand:
     nodes: NodeWish | None
     near: tuple[Term, ...]
     apart: tuple[Term, ...]
+    likes: tuple[tuple[int, Term], ...]
+    """Pods that this one would like to be near, with weights; below zero those that it would rather be apart from."""
+
     spreads: tuple[Spread, ...]
+    soft_spreads: tuple[Spread, ...]
     claims: tuple[ClaimUse, ...]
 
     @property
@@ -102,7 +107,12 @@ def read(pod: Pod) -> Demand:
         nodes=node_wish(pod),
         near=company.required(affinity.pod_affinity, pod),
         apart=company.required(affinity.pod_anti_affinity, pod),
+        likes=(
+            *company.preferred(affinity.pod_affinity, pod),
+            *((-weight, term) for weight, term in company.preferred(affinity.pod_anti_affinity, pod)),
+        ),
         spreads=tuple(_spreads(pod, DO_NOT_SCHEDULE)),
+        soft_spreads=tuple(_spreads(pod, SCHEDULE_ANYWAY)),
         claims=claims_of(pod),
     )
 

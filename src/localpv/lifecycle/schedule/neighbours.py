@@ -53,7 +53,7 @@ def read(demand: Demand, places: Places, labels_of: NamespaceLabels) -> Neighbou
         for key, other in places.apart.items()
         if (place := places.where(key)) is not None and place.node is not None
         for term in other.apart
-        if (domain := _domain(term, place.node)) is not None and term.matches(demand.pod, labels_of)
+        if (domain := domain_of(term, place.node)) is not None and term.matches(demand.pod, labels_of)
     )
     if not (demand.near or demand.apart or shunned):
         return None
@@ -68,7 +68,7 @@ def read(demand: Demand, places: Places, labels_of: NamespaceLabels) -> Neighbou
                 apart.update(
                     domain
                     for term in demand.apart
-                    if (domain := _domain(term, place.node)) is not None
+                    if (domain := domain_of(term, place.node)) is not None
                     and domain not in apart
                     and term.matches(other.pod, labels_of)
                 )
@@ -82,10 +82,11 @@ def read(demand: Demand, places: Places, labels_of: NamespaceLabels) -> Neighbou
     )
 
 
-def _domain(term: Term, node: Node) -> Domain | None:
+def domain_of(term: Term, node: Node) -> Domain | None:
+    """What is near a node in the sense of a term; None when the node lacks the label, and so is near nothing."""
     value = node.metadata.labels.get(term.key)
     return None if value is None else (term.key, value)
 
 
 def _domains(terms: tuple[Term, ...], node: Node) -> list[Domain]:
-    return [domain for term in terms if (domain := _domain(term, node)) is not None]
+    return [domain for term in terms if (domain := domain_of(term, node)) is not None]

@@ -74,6 +74,9 @@ class Places:
         self.apart: dict[str, Demand] = {}
         """Pods that keep others away from them."""
 
+        self.drawn: dict[str, Demand] = {}
+        """Pods to which it matters, more or less, who is near them."""
+
         self.claims: Counter[str] = Counter()
         """How many pods use each claim."""
 
@@ -130,6 +133,7 @@ class Places:
         place = self._places[name]
         demand = place.take(key)
         self.apart.pop(key, None)
+        self.drawn.pop(key, None)
         self.claims.subtract(demand.claim_keys())
         for claim in demand.claim_keys():
             if not self.claims[claim]:
@@ -143,6 +147,8 @@ class Places:
         self.claims.update(demand.claim_keys())
         if demand.apart:
             self.apart[demand.key] = demand
+        if demand.likes or demand.near:
+            self.drawn[demand.key] = demand
 
     def _drop_empty(self, place: Place) -> None:
         if place.node is None and not place.pods:

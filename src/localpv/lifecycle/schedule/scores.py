@@ -1,6 +1,7 @@
 """Which of the nodes that would do is best: more is better, and each part counts from 0 to 100.
 
-Kept simple: what the pod and the node prefer, how much is left there, and how few pods of the same owner are there.
+Kept simple: what the pod and the node prefer, who is near, how much is left, and how few pods of the same owner are
+there. The weights are those of kube-scheduler.
 """
 
 from __future__ import annotations
@@ -9,20 +10,24 @@ from collections.abc import Sequence
 
 import msgspec
 
+from localpv.api.kinds import Node
 from localpv.api.node_selector import NodeSelector
-from localpv.lifecycle.schedule import amounts, taints
+from localpv.lifecycle.schedule import amounts, spreading, taints
+from localpv.lifecycle.schedule import liking as likings
+from localpv.lifecycle.schedule.company import NamespaceLabels
 from localpv.lifecycle.schedule.demands import Demand
-from localpv.lifecycle.schedule.places import SCORED_CPU, SCORED_MEMORY, Place
+from localpv.lifecycle.schedule.places import SCORED_CPU, SCORED_MEMORY, Place, Places
 
 FULL = 100.0
 TAINTS = 3.0
-"""The weights are those of kube-scheduler."""
 AFFINITY = 2.0
+COMPANY = 2.0
+SPREAD = 2.0
 OWNER = 2.0
 ROOM = 1.0
 
 
-def best(demand: Demand, places: Sequence[Place]) -> Place:
+def best(demand: Demand, places: Sequence[Place], *, everywhere: Places, labels_of: NamespaceLabels) -> Place:
     """The place with the highest score; of several the first by name, so that the choice is the same every time."""
     if len(places) == 1:
         return places[0]
@@ -31,8 +36,14 @@ def best(demand: Demand, places: Sequence[Place]) -> Place:
         _add_least(totals, [_unwelcoming(demand, place) for place in places], TAINTS)
     if (wishes := _node_wishes(demand)) is not None:
         _add_most(totals, [_liked(wishes, place) for place in places], AFFINITY)
-    if demand.owner:
-        _add_least(totals, [place.owners[demand.owner] for place in places], OWNER)
+    if (liking := likings.read(demand, everywhere, labels_of)) is not None:
+        _add_between(totals, [liking.of(_node(place)) for place in places], COMPANY)
+    if (spread := spreading.read_soft(demand, everywhere)) is not None:
+        crowds = [spread.crowd(_node(place)) for place in places]
+        worst = max((crowd for crowd in crowds if crowd is not None), default=0) + 1
+        _add_least(totals, [worst if crowd is None else crowd for crowd in crowds], SPREAD)
+    elif owner := demand.owner:
+        _add_least(totals, [place.owners[owner] for place in places], OWNER)
     top = max(totals)
     return min(
         (place for place, total in zip(places, totals, strict=True) if total == top), key=lambda place: place.name
@@ -64,15 +75,18 @@ def _node_wishes(demand: Demand) -> _Wishes | None:
     ]
 
 
-def _liked(wishes: _Wishes, place: Place) -> int:
+def _node(place: Place) -> Node:
     assert place.node is not None
-    meta = place.node.metadata
+    return place.node
+
+
+def _liked(wishes: _Wishes, place: Place) -> int:
+    meta = _node(place).metadata
     return sum(weight for weight, selector in wishes if selector.matches(meta.labels, meta.name))
 
 
 def _unwelcoming(demand: Demand, place: Place) -> int:
-    assert place.node is not None
-    return taints.unwelcoming(place.node.spec.taints, demand.tolerations)
+    return taints.unwelcoming(_node(place).spec.taints, demand.tolerations)
 
 
 def _add_most(totals: list[float], counts: Sequence[int], weight: float) -> None:
@@ -80,6 +94,14 @@ def _add_most(totals: list[float], counts: Sequence[int], weight: float) -> None
     if top := max(counts):
         for index, count in enumerate(counts):
             totals[index] += weight * FULL * count / top
+
+
+def _add_between(totals: list[float], counts: Sequence[int], weight: float) -> None:
+    """The highest count gets the full score and the lowest none; counts may be below zero."""
+    low, high = min(counts), max(counts)
+    if high > low:
+        for index, count in enumerate(counts):
+            totals[index] += weight * FULL * (count - low) / (high - low)
 
 
 def _add_least(totals: list[float], counts: Sequence[int], weight: float) -> None:

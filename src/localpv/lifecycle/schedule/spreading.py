@@ -37,14 +37,31 @@ class Spreading:
                 return phrases.SPREAD
         return None
 
+    def crowd(self, node: Node) -> int | None:
+        """How many pods of the kind are around a node; None when it lacks a label, and so is nowhere."""
+        labels = node.metadata.labels
+        if any(count.spread.key not in labels for count in self.counts):
+            return None
+        return sum(count.pods.get(labels[count.spread.key], 0) for count in self.counts)
+
 
 def read(demand: Demand, places: Places) -> Spreading | None:
-    if not demand.spreads:
+    """The spread that must be kept."""
+    return _read(demand.spreads, demand, places)
+
+
+def read_soft(demand: Demand, places: Places) -> Spreading | None:
+    """The spread that would be nice."""
+    return _read(demand.soft_spreads, demand, places)
+
+
+def _read(spreads: tuple[Spread, ...], demand: Demand, places: Places) -> Spreading | None:
+    if not spreads:
         return None
     # A node that lacks one of the labels counts for none of the constraints.
-    keys = [spread.key for spread in demand.spreads]
+    keys = [spread.key for spread in spreads]
     counted = [place for place in places if place.node and all(key in place.node.metadata.labels for key in keys)]
-    return Spreading(tuple(_count(spread, demand, counted) for spread in demand.spreads))
+    return Spreading(tuple(_count(spread, demand, counted) for spread in spreads))
 
 
 def _count(spread: Spread, demand: Demand, counted: list[Place]) -> _Count:

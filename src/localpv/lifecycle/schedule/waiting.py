@@ -37,7 +37,8 @@ class Waiting:
         self._again = again
         self._clock = clock
         self._waits: dict[str, _Wait] = {}
-        self._by_wake: dict[Wake, set[str]] = {wake: set() for wake in Wake}
+        self._by_wake: dict[Wake, dict[str, None]] = {wake: {} for wake in Wake}
+        """Those who failed first are woken first."""
 
     def __len__(self) -> int:
         return len(self._waits)
@@ -76,9 +77,9 @@ class Waiting:
 
     def _sleep(self, key: str, wait: _Wait, wakes: frozenset[Wake]) -> None:
         for what in wait.wakes - wakes:
-            self._by_wake[what].discard(key)
+            self._by_wake[what].pop(key, None)
         for what in wakes - wait.wakes:
-            self._by_wake[what].add(key)
+            self._by_wake[what][key] = None
         wait.wakes = wakes
 
 
