@@ -23,6 +23,9 @@ class Newest(Generic[K]):
         self._written: dict[str, K] = {}
         """What the watch has not brought yet."""
 
+        self.own = False
+        """While handlers are told: whether this process made the change."""
+
         self._handlers: list[Handler[K]] = []
         cache.on_change(self._seen)
 
@@ -46,7 +49,11 @@ class Newest(Generic[K]):
         if not seen or _version(seen) < _version(obj.metadata.resource_version):
             before = self.get(obj.key)
             self._written[obj.key] = obj
-            self._tell(before, obj)
+            self.own = True
+            try:
+                self._tell(before, obj)
+            finally:
+                self.own = False
         # Otherwise the watch has been there already: it may even have seen the object go.
         return obj
 

@@ -114,13 +114,7 @@ class Binder:
     async def _serve(self, claim: PersistentVolumeClaim, action: claims.Action) -> Outcome:
         match action:
             case claims.Bind(volume):
-                self._promised.add(volume.key)
-                try:
-                    await self._writes.bind(volume, claim)
-                finally:
-                    self._promised.discard(volume.key)
-                    self._offer(volume.key)  # if it did not come to that, others may have it
-                self._forget(claim.key)
+                await self._bind(volume, claim)
             case claims.Stay(why, for_any):
                 await self._writes.set_unbound(claim, PENDING)
                 if for_any and (left := self._patience_left(claim.key)) > 0:
@@ -134,6 +128,19 @@ class Binder:
                 await self._writes.ask_provisioner(claim, provisioner)
                 self._teller.tell(claim, [telling.external(provisioner)])
         return Done()
+
+    async def _bind(self, volume: PersistentVolume, claim: PersistentVolumeClaim) -> None:
+        self._promised.add(volume.key)
+        try:
+            await self._writes.bind(volume, claim)
+            self._forget(claim.key)
+        except BaseException:
+            # Half-way: the claim may be gone by now, and nobody was woken by what we wrote.
+            self._volume_queue.add(volume.key)
+            raise
+        finally:
+            self._promised.discard(volume.key)
+            self._offer(volume.key)  # if it did not come to that, others may have it
 
     async def _lose(self, claim: PersistentVolumeClaim, why: Telling) -> Outcome:
         name = claim.spec.volume_name
@@ -165,6 +172,8 @@ class Binder:
     def _volume_changed(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
         volume = new or old
         assert volume is not None
+        if self._volumes.own and volume.key in self._promised:
+            return  # a step of a binding, by whoever takes the next
         if new is None:
             self._teller.forget(volume.key)
         else:
@@ -180,6 +189,8 @@ class Binder:
     def _claim_changed(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
         claim = new or old
         assert claim is not None
+        if self._claims.own and claim.spec.volume_name in self._promised:
+            return
         if new is None:
             self._forget(claim.key)
             self._waiting.remove(claim.key)

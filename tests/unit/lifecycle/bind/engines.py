@@ -50,6 +50,24 @@ class DiesAfter:
         return self._inner.stream(request)
 
 
+class Interrupts:
+    """Does something between the answer to the first write of a claim's name into a volume and its receiver."""
+
+    def __init__(self, inner: Transport, act: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self._inner, self._act = inner, act
+        self._done = False
+
+    async def request(self, request: Request) -> Answer:
+        answer = await self._inner.request(request)
+        if not self._done and request.method == "PATCH" and b'"claimRef":{' in (request.body or b""):
+            self._done = True
+            await self._act()
+        return answer
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        return self._inner.stream(request)
+
+
 class Elsewhere:
     """Watches another path than was asked for: the watch of somebody who has not heard of anything yet."""
 

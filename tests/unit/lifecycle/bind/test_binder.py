@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 from tests.unit.lifecycle.bind import engines
-from tests.unit.lifecycle.bind.engines import SPACE, DiesAfter, Elsewhere, Engine
+from tests.unit.lifecycle.bind.engines import SPACE, DiesAfter, Elsewhere, Engine, Interrupts
 
 from localpv.api.kinds import PersistentVolume, PersistentVolumeClaim
 
@@ -163,3 +163,21 @@ async def test_a_volume_that_a_claim_could_not_get_after_all_goes_to_the_next(en
         left = [one.key for one in (await engine.volumes()).values() if one.spec.claim_ref is None]
         await engine.client.objects(PersistentVolume).patch(left[0], {"metadata": {"labels": {"disk": "ssd"}}})
         await engine.until_bound("picky")
+
+
+async def test_a_claim_that_goes_in_the_middle_of_its_binding_leaves_the_volume_released(engine: Engine) -> None:
+    await engine.volume("data")
+    await engine.claim("short")
+
+    async def lose_claim() -> None:
+        await engine.client.objects(PersistentVolumeClaim).delete("short", SPACE)
+        # The watch shall be faster than the answer to the write.
+        await asyncio.sleep(0.3)
+
+    interrupted = Interrupts(engine.transport, lose_claim)
+    async with engines.binding(engine.client_over(interrupted)):
+
+        async def is_released() -> bool:
+            return (await engine.volumes())["data"].status.phase == "Released"
+
+        await engine.until(is_released, "the volume is released")
