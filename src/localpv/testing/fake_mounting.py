@@ -29,6 +29,10 @@ class FakeMounting:
     busy: set[Path] = field(default_factory=set)
     """Places that somebody works in."""
 
+    unknown_options: set[str] = field(default_factory=set)
+    broken: set[Path] = field(default_factory=set)
+    """Devices whose file system was not finished."""
+
     @contextlib.asynccontextmanager
     async def opened(self, path: Path) -> AsyncIterator[Source]:
         self.machine.answer(path)
@@ -63,8 +67,8 @@ class FakeMounting:
         self.machine.answer(device)
         self.log.append(f"mount {device.name}")
         found = self.machine.describe(device, exclusive=True)
-        if found.fs_type != fs_type:
-            raise errors.CommandFailed(["mount"], exit_code=32, stderr="wrong fs type")
+        if found.fs_type != fs_type or device in self.broken or self.unknown_options & set(options):
+            raise errors.CommandFailed(["mount"], exit_code=32, stderr="wrong fs type, bad option, bad superblock")
         if found.in_use_by:
             raise errors.CommandFailed(["mount"], exit_code=32, stderr="already mounted")
         self._add(at, device=found.number, fs_type=fs_type, source=str(found.path))

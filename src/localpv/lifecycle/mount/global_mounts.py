@@ -63,9 +63,15 @@ class GlobalMounts:
                 f"{device.path} of volume {spec.name} cannot be mounted: {reason}",
                 hint="it is tried again by itself",
             )
-        fs_type = await self._file_system(spec, device)
         hands.folders.make(at)
-        await self._mount(spec, device, at, fs_type)
+        fs_type = await self._file_system(spec, device, at)
+        if not _wants_read_only(spec):
+            await hands.file_systems.check(device, fs_type)
+        await hands.mounting.mount(device.path, at, fs_type=fs_type, options=spec.mount_options)
+        mount = (await hands.mounts.table()).at(at)
+        if mount is None or not _is_of(mount, device):
+            await hands.unmount_all(at)
+            raise errors.DeviceChanged(f"{device.path} became another disk while it was being mounted")
         # What if we die here? The note says "unfinished" about a whole file system. The next call finds it mounted,
         # or mounts it, and only then forgets the note; no pod can have written to it before.
         self._forget_note(spec)
@@ -77,12 +83,14 @@ class GlobalMounts:
         await self._hands.unmount_all(at)
         self._hands.folders.remove(at)
 
-    async def _file_system(self, spec: Spec, device: BlockDevice) -> str:
+    async def _file_system(self, spec: Spec, device: BlockDevice, at: Path) -> str:
         """The type of the file system on a device, made now if the device is blank."""
         content = await self._hands.file_systems.content(device)
         note = self._note(spec, device)
         if note is not None and (content.fs_type, content.uuid) == (note.fs_type, note.uuid):
-            return content.fs_type
+            if not await self._is_whole(device, note.fs_type, at):
+                await self._make(spec, device, note)
+            return note.fs_type
         if content.blank or (note is not None and content.other == filesystems.UNKNOWN):
             return await self._make(spec, device, note)
         if content.other:
@@ -127,25 +135,18 @@ class GlobalMounts:
         await self._hands.file_systems.make(device, note.fs_type, uuid=note.uuid, unfinished=unfinished)
         return note.fs_type
 
-    async def _mount(self, spec: Spec, device: BlockDevice, at: Path, fs_type: str) -> None:
-        hands = self._hands
+    async def _is_whole(self, device: BlockDevice, fs_type: str, at: Path) -> bool:
+        """Whether a file system of ours, which nobody has ever used, was finished before we died."""
         try:
-            if not _wants_read_only(spec):
-                await hands.file_systems.check(device, fs_type)
-            await hands.mounting.mount(device.path, at, fs_type=fs_type, options=spec.mount_options)
+            await self._hands.file_systems.check(device, fs_type)
+            await self._hands.mounting.mount(device.path, at, fs_type=fs_type)
         except errors.HostTimeout:
             raise
         except errors.HostError:
-            note = self._note(spec, device)
-            if note is None:
-                raise
-            # Its making was cut short, and nobody has ever used it.
-            await self._make(spec, device, note)
-            await hands.mounting.mount(device.path, at, fs_type=fs_type, options=spec.mount_options)
-        mount = (await hands.mounts.table()).at(at)
-        if mount is None or not _is_of(mount, device):
-            await hands.unmount_all(at)
-            raise errors.DeviceChanged(f"{device.path} became another disk while it was being mounted")
+            return False
+        finally:
+            await self._hands.unmount_all(at)
+        return True
 
     def _note(self, spec: Spec, device: BlockDevice) -> Making | None:
         """The note about this volume, if it is about this very device."""

@@ -360,6 +360,43 @@ async def test_a_making_that_was_cut_short_is_finished_and_one_of_somebody_else_
     assert (await refused(machine, pod)).reason == "NotBlank"
 
 
+async def test_wrong_mount_options_make_no_file_system_anew(machine: Machine) -> None:
+    machine.mounting.unknown_options.add("nonsense")
+    machine.lookup.offer("/dev/sdb", mount_options=["nonsense"])
+    pod = a_pod(claim_volume())
+    for _ in range(3):
+        error = await refused(machine, pod)
+        assert error.reason == "ToolFailed" and "bad option" in error.message
+    assert machine.log.count("mkfs.ext4 sdb") == 1
+    machine.mounting.unknown_options.clear()
+    await machine.restarted().set_up(pod)
+    assert machine.log.count("mkfs.ext4 sdb") == 1
+
+
+async def test_a_file_system_that_was_not_finished_is_made_anew_once(machine: Machine) -> None:
+    machine.lookup.offer("/dev/sdb", mount_options=["nonsense"])
+    machine.mounting.unknown_options.add("nonsense")
+    pod = a_pod(claim_volume())
+    await refused(machine, pod)
+    # It has its signature, but the rest was never written.
+    machine.mounting.unknown_options.clear()
+    machine.mounting.broken.add(Path("/dev/sdb"))
+    make = machine.file_systems.make
+
+    async def mends(*args: object, **options: object) -> None:
+        await make(*args, **options)  # type: ignore[arg-type]
+        machine.mounting.broken.clear()
+
+    machine.file_systems.make = mends  # type: ignore[method-assign]
+    await machine.volumes.set_up(pod)
+    assert machine.log.count("mkfs.ext4 sdb") == 2
+    await machine.volumes.tear_down(pod.metadata.uid)
+    # Now there is data: a file system that cannot be mounted any more is for a person to look at.
+    machine.mounting.broken.add(Path("/dev/sdb"))
+    assert (await refused(machine, pod)).reason == "ToolFailed"
+    assert machine.log.count("mkfs.ext4 sdb") == 2
+
+
 async def test_a_note_about_another_disk_or_volume_counts_for_nothing(machine: Machine) -> None:
     machine.machine.link("/mnt/disks/disk", "/dev/sdb")
     machine.lookup.offer("/mnt/disks/disk")
