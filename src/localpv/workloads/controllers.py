@@ -12,9 +12,11 @@ from collections.abc import Callable, Iterable
 from localpv.api import selectors
 from localpv.api.kinds import (
     ControllerRevision,
+    DaemonSet,
     Deployment,
     Job,
     Kind,
+    Node,
     OwnerReference,
     PersistentVolumeClaim,
     ReplicaSet,
@@ -27,6 +29,7 @@ from localpv.runtime.controller import Controller, Reconcile
 from localpv.runtime.group import Group
 from localpv.runtime.queue import WorkQueue
 from localpv.workloads import counting, identity, owning
+from localpv.workloads.daemon_sets import DaemonSets
 from localpv.workloads.deployments import Deployments
 from localpv.workloads.ephemeral import EphemeralClaims
 from localpv.workloads.jobs import Jobs
@@ -53,6 +56,8 @@ class Workloads:
         self._stateful = Known(client, StatefulSet, clock=clock)
         self._revisions = Known(client, ControllerRevision, clock=clock, indexes=by_owner)
         self._jobs = Known(client, Job, clock=clock)
+        self._daemons = Known(client, DaemonSet, clock=clock)
+        self._nodes = Known(client, Node, clock=clock)
         self._queues: dict[str, WorkQueue[str]] = {}
         self._ready = asyncio.Event()
 
@@ -75,12 +80,21 @@ class Workloads:
             events=events,
             clock=clock,
         )
+        daemon_sets = DaemonSets(
+            sets=self._daemons,
+            members=members,
+            nodes=self._nodes,
+            revisions=self._revisions,
+            events=events,
+            clock=clock,
+        )
         jobs = Jobs(jobs=self._jobs, members=members, events=events, clock=clock)
         ephemeral = EphemeralClaims(members=members, claims=self._claims, events=events)
         work: dict[str, Reconcile[str]] = {
             "ReplicaSet": replica_sets.reconcile,
             "Deployment": deployments.reconcile,
             "StatefulSet": stateful_sets.reconcile,
+            "DaemonSet": daemon_sets.reconcile,
             "Job": jobs.reconcile,
             "orphans of Jobs": jobs.release_orphan,
             "ephemeral claims": ephemeral.reconcile,
@@ -91,7 +105,7 @@ class Workloads:
         group.add("events", events.run)
         sources: tuple[Known[Kind], ...] = (
             *(self._claims, self._pods, self._revisions, self._sets),
-            *(self._deployments, self._stateful, self._jobs),
+            *(self._deployments, self._stateful, self._jobs, self._nodes, self._daemons),
         )  # type: ignore[assignment]
         for known in sources:
             group.add("cache", known.run, ready=known.wait_synced)
@@ -108,6 +122,8 @@ class Workloads:
         self._deployments.on_change(self._changed_with(self._wake_self))
         self._stateful.on_change(self._changed_with(self._wake_self))
         self._jobs.on_change(self._job_changed)
+        self._daemons.on_change(self._changed_with(self._wake_self))
+        self._nodes.on_change(self._node_changed)
         self._claims.on_change(self._claim_changed)
 
     def _changed_with(self, *wakers: Callable[[Kind], None]) -> Callable[[Kind | None, Kind | None], None]:
@@ -148,7 +164,10 @@ class Workloads:
         pod = new or old
         assert pod is not None
         if owning.controller_of(pod) is None:
-            everyone: tuple[Kind, ...] = (*self._sets.list(), *self._stateful.list(), *self._jobs.list())
+            everyone: tuple[Kind, ...] = (
+                *(*self._sets.list(), *self._stateful.list()),
+                *(*self._jobs.list(), *self._daemons.list()),
+            )
             self._wake_those_who_mean(pod, everyone)
         else:
             self._wake_owner(pod)
@@ -176,6 +195,14 @@ class Workloads:
         if new is None:
             for pod in self._pods.find("owner", job.metadata.uid):
                 self._queues["orphans of Jobs"].add(pod.key)
+
+    def _node_changed(self, old: Node | None, new: Node | None) -> None:
+        if old is not None and new is not None:
+            same = (old.metadata.labels, old.spec) == (new.metadata.labels, new.spec)
+            if same and old.metadata.uid == new.metadata.uid:
+                return  # a heartbeat
+        for daemon_set in self._daemons.list():
+            self._wake_self(daemon_set)
 
     def _claim_changed(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
         claim = new or old

@@ -28,6 +28,7 @@ class Spec(Part, frozen=True, kw_only=True):
     node_name: str = ""
     restart_policy: str = ""
     volumes: tuple[Volume, ...] = ()
+    affinity: Mapping[str, Any] | None = None
 
 
 class Status(Part, frozen=True, kw_only=True):

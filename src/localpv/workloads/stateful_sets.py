@@ -68,7 +68,7 @@ class StatefulSets:
         self._sets = sets
         self._pods = members
         self._claims = SetClaims(claims=claims, events=events)
-        self._history = History(sets=sets, revisions=revisions)
+        self._history: History[StatefulSet] = History(sets=sets, revisions=revisions)
         self._events = events
         self._clock = clock
 

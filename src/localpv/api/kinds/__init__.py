@@ -110,6 +110,8 @@ from localpv.api.kinds.volumes import (
 )
 from localpv.api.kinds.workloads import (
     ControllerRevision,
+    DaemonSet,
+    DaemonSetSpec,
     Deployment,
     DeploymentSpec,
     Job,
@@ -138,6 +140,8 @@ __all__ = [
     "ContainerState",
     "ContainerStatus",
     "ControllerRevision",
+    "DaemonSet",
+    "DaemonSetSpec",
     "Deployment",
     "DeploymentSpec",
     "DownwardAPIFile",

@@ -92,6 +92,21 @@ class Deployment(Kind, frozen=True, kw_only=True):
     status: Mapping[str, Any] = NOTHING
 
 
+class DaemonSetSpec(Part, frozen=True, kw_only=True):
+    selector: Mapping[str, Any] = NOTHING
+    template: Mapping[str, Any] = NOTHING
+    update_strategy: UpdateStrategy = UpdateStrategy()
+    min_ready_seconds: int = 0
+    revision_history_limit: int = 10
+
+
+class DaemonSet(Kind, frozen=True, kw_only=True):
+    resource: ClassVar[Resource] = resource_of("DaemonSet", "apps")
+
+    spec: DaemonSetSpec = DaemonSetSpec()
+    status: Mapping[str, Any] = NOTHING
+
+
 class ControllerRevision(Kind, frozen=True, kw_only=True):
     resource: ClassVar[Resource] = resource_of("ControllerRevision", "apps")
 
