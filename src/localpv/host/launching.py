@@ -24,6 +24,9 @@ STDOUT, STDERR = 1, 2
 MOST_WAITING = 16
 """Chunks of output that nobody has read yet; then the process waits."""
 
+ENDING_SECONDS, LOOK_SECONDS = 3.0, 0.05
+"""How long a process that nobody listens to may take to end, and how often it is looked at."""
+
 _ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C", "TZ": "UTC"}
 
 
@@ -109,12 +112,13 @@ class _Attached:
         return 128 - code if code < 0 else code
 
     async def close(self) -> None:
-        if self._process.returncode is None:
-            # What runs in the container is no child of the program that we have started.
+        end = asyncio.get_running_loop().time() + ENDING_SECONDS
+        while self._process.returncode is None and asyncio.get_running_loop().time() < end:
+            # What runs in the container is no child of the program that we have started, and may not have begun yet.
             with contextlib.suppress(OSError, ValueError):
                 os.kill(int(self._pid_file.read_text()), signal.SIGKILL)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(1.0):
+                async with asyncio.timeout(LOOK_SECONDS):
                     await self._process.wait()
         if self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
