@@ -9,6 +9,6 @@ from localpv.workloads.controllers import Workloads
 
 
 def add_to(group: Group, *, client: Client, clock: Clock) -> None:
-    """Add the controllers of StatefulSets, Deployments, ReplicaSets, DaemonSets, Jobs, and claims of ephemeral volumes."""
+    """Add the controllers of all kinds that make pods, and the one that makes claims for ephemeral volumes."""
     workloads = Workloads(client, clock=clock)
     group.add("workloads", workloads.run, ready=workloads.ready)
