@@ -117,7 +117,7 @@ class RuncContainers:
             *(("--stdin", "--leave-stdin-open") if bundle.stdin else ()),
             *(("--terminal",) if bundle.terminal else ()),
         ]
-        said = await launching.detached(argv, seconds=SECONDS)
+        said = await launching.detached(argv, folder=bundle.folder, seconds=SECONDS)
         if said.pid <= 0:
             raise errors.CommandFailed(
                 [RUNTIME], exit_code=1, stderr=_sentence(said.message) or "no container was made"

@@ -57,10 +57,11 @@ class Process(Protocol):
         """Nobody listens any more: end it if it still runs, and let go of everything."""
 
 
-async def detached(argv: Sequence[str], *, seconds: float) -> Told:
+async def detached(argv: Sequence[str], *, folder: Path, seconds: float) -> Told:
     """Start a program that puts itself into the background, and read the one line that it then tells.
 
-    It is told where by _OCI_SYNCPIPE, as conmon expects. It is not tied to us: that is what it is for.
+    It is told where by _OCI_SYNCPIPE, as conmon expects. It works in the folder, and is not tied to us: that is what it
+    is for.
     """
     program = _found(argv[0])
     reading, writing = os.pipe()
@@ -73,6 +74,7 @@ async def detached(argv: Sequence[str], *, seconds: float) -> Told:
             stderr=asyncio.subprocess.DEVNULL,
             env={**_ENVIRONMENT, "_OCI_SYNCPIPE": str(writing)},
             pass_fds=(writing,),
+            cwd=folder,
             start_new_session=True,
         )
     except BaseException:
