@@ -16,7 +16,7 @@ from localpv.lifecycle.manager import Manager
 from localpv.lifecycle.records.api import ApiRecords
 from localpv.lifecycle.records.folder import FolderRecords
 from localpv.lifecycle.records.protocol import Records
-from localpv.programs import configuring, node_parts, stopping
+from localpv.programs import configuring, node_parts, stopping, thrift
 from localpv.programs.configuring import Configured
 from localpv.programs.node_parts import Settings
 from localpv.programs.observing import Observed
@@ -31,7 +31,10 @@ async def run(settings: Settings) -> None:
     clock = SystemClock()
     observed = Observed("provisioner")
     requests = observed.requests(settings.connection.url)
-    async with clients.connect(settings.connection, component="provisioner", observer=requests) as client:
+    thrift.use_small_buffers()
+    async with clients.connect(
+        settings.connection, component="provisioner", observer=requests, connections=thrift.CONNECTIONS_OF_BOTH
+    ) as client:
         configured = Configured(configuring.from_folder(settings.config), clock=clock)
         await configured.load()
         records = await _records(client, settings, clock)

@@ -12,6 +12,9 @@ CONNECTIONS = 16
 """To the API server, at once; two are for watches. At its start an agent has hundreds of records to write and would
 open 36, whose buffers then stay in its memory."""
 
+CONNECTIONS_OF_BOTH = 24
+"""Of a provisioner, which is agent and manager of its node: it has five watches more and publishes meanwhile."""
+
 BUFFER_BYTES = 32 * 1024
 """What is read from a TLS connection at once. A record of TLS has at most 16 KiB, and asyncio takes 256 KiB for every
 connection, all of it resident."""
