@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
+import threading
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,7 +26,7 @@ from localpv.host.ownership import KernelOwnership, Ownership
 from localpv.host.subpaths import KernelSubPaths, SubPaths
 from localpv.host.workers import Workers
 from localpv.model.entries import FileKind
-from localpv.testing import fake_host, fake_mounting
+from localpv.testing import fake_host, fake_mounting, waiting
 
 MIB = 1024 * 1024
 NAME = "localpv-test-of-contract"
@@ -255,3 +257,31 @@ async def test_a_path_is_what_was_asked_for_or_made_so(world: World) -> None:
     for path, kind in ((made, "File"), (file, "Directory"), (file, "Socket"), (made, "nonsense")):
         with pytest.raises(errors.HostError):
             await world.node_paths.check(path, kind)
+
+
+async def test_who_gives_up_waiting_leaves_no_descriptor_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the real one: a path that answers too late, or just when nobody waits any more."""
+    real, begun, go_on = os.open, threading.Event(), threading.Event()
+    opened: list[int] = []
+
+    def slow(path: object, flags: int, *rest: object, **options: object) -> int:
+        if path != tmp_path:
+            return real(path, flags, *rest, **options)  # type: ignore[arg-type]
+        begun.set()
+        go_on.wait(10)
+        opened.append(real(path, flags, *rest, **options))  # type: ignore[arg-type]
+        return opened[-1]
+
+    monkeypatch.setattr(os, "open", slow)
+
+    async def wait() -> None:
+        async with KernelMounting(workers=Workers()).opened(tmp_path):
+            raise AssertionError("it was opened")
+
+    task = asyncio.create_task(wait())
+    await asyncio.to_thread(begun.wait, 10)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    go_on.set()
+    await waiting.eventually(lambda: opened and not Path(f"/proc/self/fd/{opened[0]}").exists())

@@ -88,22 +88,26 @@ class KernelMounting:
 
     @contextlib.asynccontextmanager
     async def opened(self, path: Path) -> AsyncIterator[Source]:
-        nobody_waits = threading.Event()
+        # Whoever waits may go, at any moment; then the descriptor is closed by him or, if it comes later, at once.
+        guard, gone = threading.Lock(), threading.Event()
+        kept: list[int] = []
 
         def look() -> Source:
             fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
-            try:
-                if nobody_waits.is_set():
+            with guard:
+                kept.append(fd)
+                if gone.is_set():
+                    os.close(fd)
                     raise errors.HostTimeout(f"{path} answered too late")
-                return _source(path, fd)
-            except BaseException:
-                os.close(fd)
-                raise
+            return _source(path, fd)
 
         try:
             source = await self._workers.call(look, key=str(path), timeout=CALL_SECONDS)
         except BaseException:
-            nobody_waits.set()
+            with guard:
+                gone.set()
+                for fd in kept:
+                    os.close(fd)
             raise
         try:
             yield source

@@ -76,7 +76,7 @@ class Mounter:
         place = self._layout.volume(pod_uid, LOCAL, volume)
         async with self._turns.of(volume):
             await self._hands.unmount_all(place)
-            if not self._others(volume, pod_uid):
+            if volume in self._hands.folders.names(self._layout.global_mounts) and not self._others(volume, pod_uid):
                 await self._global.tear_down(volume)
             # Last: as long as it is there, somebody comes back to finish this.
             self._hands.folders.remove(place)
