@@ -29,6 +29,9 @@ FEW, MANY = 100, 5000
 MORE = 200
 """Bindings that are measured when few and when many are bound."""
 
+TURNS = 3
+"""The cheapest turn counts: whatever else the machine does makes the others dearer."""
+
 CLIENTS = 16
 CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
 PATIENCE_SECONDS = 180.0
@@ -153,10 +156,10 @@ async def measure(folder: Path, count: int, progress: Callable[[str], None]) -> 
     async with ours(folder / "second") as binding:
         await binding.bind(FEW)
         progress(f"{MORE} more when {FEW} are bound")
-        _, few = await binding.bind(MORE)
+        few = min([(await binding.bind(MORE))[1] for _ in range(TURNS)])
         progress(f"{MORE} more when {MANY} are bound")
-        await binding.bind(MANY - FEW - MORE)
-        _, many = await binding.bind(MORE)
+        await binding.bind(MANY - FEW - MORE * TURNS)
+        many = min([(await binding.bind(MORE))[1] for _ in range(TURNS)])
     figures.append(Figure(f"CPU for one more with {MANY} bound, against {FEW}", many / few, "x", 1.2, "less"))
     if not _has_kubernetes():
         return figures

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -164,3 +166,38 @@ def test_misses_are_counted_by_what_is_wrong() -> None:
     wish = claim(selector={"matchLabels": {"disk": "ssd"}})
     wrong = (Mismatch.VOLUME_MODE, Mismatch.SIZE, Mismatch.ACCESS_MODES, Mismatch.SELECTOR)
     assert index.misses(wish) == dict.fromkeys(wrong, 1)
+
+
+def _calls(work: Callable[[], object]) -> int:
+    """How many functions of any kind are called."""
+    count = 0
+
+    def counted(frame: object, event: str, argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(counted)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def test_one_more_binding_costs_the_same_however_many_are_bound() -> None:
+    def one_more(bound: int) -> int:
+        taken = [
+            volume(f"taken-{number}", phase="Bound", claimRef=reference(f"c{number}", "u")) for number in range(bound)
+        ]
+        index = Offers([*taken, volume("free"), volume("spare")])
+
+        def work() -> None:
+            best = offers.find(claim(), index, storage_class=IMMEDIATE)
+            assert best is not None
+            index.put(volume("free", claimRef=reference(uid="uid-of-claim")))
+
+        work()  # what is read once and remembered does not count
+        index.put(volume("free"))
+        return _calls(work)
+
+    assert one_more(10) == one_more(5000)
