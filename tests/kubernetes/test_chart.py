@@ -179,6 +179,7 @@ def installed(running: cluster.Cluster, helm: Path, localpv_image: str, tmp_path
             node.run("rm", "-rf", "--one-file-system", f"/mnt/{name}")
 
 
+@pytest.mark.seed("CFG-6")
 def test_installed_chart_runs_offers_disks_and_can_be_watched(
     running: cluster.Cluster, installed: str, api: wire.Api
 ) -> None:
