@@ -30,9 +30,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_sessionfinish() -> None:
+def pytest_sessionfinish(session: pytest.Session) -> None:
     if INSIDE and (ROOT / ".seeds" / "embedded.json").exists():
         shutil.copy(ROOT / ".seeds" / "embedded.json", SHARED / "seeds.json")
+        (SHARED / "ran").write_text("\n".join(item.nodeid for item in session.items))
 
 
 @pytest.hookimpl(wrapper=True)

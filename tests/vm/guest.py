@@ -16,10 +16,11 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
 from tests.vm import disks, kernel
 from tests.vm.disks import Disk
@@ -30,6 +31,14 @@ LOAD = ("virtio_scsi", "sd_mod", "ahci", "nvme", "virtio_blk", "dm-mod", "loop")
 PASSED_ON = ("CI", "PYTEST_ADDOPTS", "PYTHONPATH", "TERM")
 FAILED, TIMED_OUT = 125, 124
 """Exit statuses of the machine itself."""
+
+
+class Output(Protocol):
+    """Where what the command says is passed on to."""
+
+    def write(self, chunk: bytes, /) -> int: ...
+
+    def flush(self) -> None: ...
 
 
 def missing() -> str | None:
@@ -44,15 +53,19 @@ def run(
     command: Sequence[str],
     *,
     kernel: kernel.Kernel,
-    output: BinaryIO,
+    output: Output,
     collect: Callable[[Path], None] | None = None,
     limit: float = LIMIT_SECONDS,
+    stop: threading.Event | None = None,
 ) -> int:
-    """Run a command in a new machine. `collect` is shown the shared folder when the machine has ended."""
+    """Run a command in a new machine. `collect` is shown the shared folder when the machine has ended.
+
+    `stop` ends it early, for callers that run it in a thread.
+    """
     with tempfile.TemporaryDirectory(prefix="localpv-vm-", dir="/var/tmp") as made:
         folder = Path(made)
         _prepare(folder, command, kernel)
-        status = _boot(folder, kernel, output, limit)
+        status = _boot(folder, kernel, output, limit, stop or threading.Event())
         if collect is not None:
             collect(folder)
         return status
@@ -73,7 +86,7 @@ def _prepare(folder: Path, command: Sequence[str], kernel: kernel.Kernel) -> Non
     )
 
 
-def _boot(folder: Path, kernel: kernel.Kernel, output: BinaryIO, limit: float) -> int:
+def _boot(folder: Path, kernel: kernel.Kernel, output: Output, limit: float, stop: threading.Event) -> int:
     # It dies with us, however we end.
     argv = ["setpriv", "--pdeathsig", "KILL", "--", *_emulator(folder, kernel)]
     (folder / "output").touch()
@@ -84,15 +97,14 @@ def _boot(folder: Path, kernel: kernel.Kernel, output: BinaryIO, limit: float) -
         subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=said, stderr=said) as machine,
     ):
         try:
-            while machine.poll() is None and time.monotonic() < until:
+            while machine.poll() is None and time.monotonic() < until and not stop.wait(0.1):
                 _pass_on(told, output)
-                time.sleep(0.1)
             late = machine.poll() is None
         finally:
             machine.kill()
         machine.wait()
         _pass_on(told, output)
-    if late:
+    if late and not stop.is_set():
         print(f"the virtual machine did not end in {limit:g} s and was stopped", file=sys.stderr)
         return TIMED_OUT
     status = folder / "status"
@@ -104,7 +116,7 @@ def _boot(folder: Path, kernel: kernel.Kernel, output: BinaryIO, limit: float) -
     return FAILED
 
 
-def _pass_on(told: BinaryIO, output: BinaryIO) -> None:
+def _pass_on(told: BinaryIO, output: Output) -> None:
     if chunk := told.read():
         output.write(chunk)
         output.flush()

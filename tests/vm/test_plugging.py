@@ -27,7 +27,8 @@ class Bay:
         """Plug a disk and return the name that the kernel gave it."""
         self._emulator.plug(disk, blank=blank)
         self.plugged.append(disk)
-        return Node.eventually(lambda: hardware.find(disk.serial), f"{disk.serial} is seen")
+        Node.eventually(lambda: hardware.find(disk.serial), f"{disk.serial} is seen")
+        return hardware.device(disk.serial)
 
     def pull(self, disk: Disk) -> None:
         self._emulator.pull(disk)
