@@ -90,7 +90,9 @@ def add_to(
         metrics=observed.cleanings(),
         observe=observed.queues,
     )
+    cleaner.configure(configured.current)
     configured.on_change(discovery.configure)
+    configured.on_change(cleaner.configure)
     group.add("agent's events", events.run)
     group.add("discovery", discovery.run)
     group.add("cleaning", cleaner.run)

@@ -13,7 +13,7 @@ from localpv.lifecycle.clean.locks import Locks
 from localpv.lifecycle.clean.machine import Limits, Machine
 from localpv.lifecycle.clean.slots import Slots
 from localpv.lifecycle.clean.telling import Metrics, Silent
-from localpv.lifecycle.config.settings import ClassSettings
+from localpv.lifecycle.config.settings import MOST_CLEANINGS_AT_ONCE, ClassSettings, Configuration
 from localpv.lifecycle.events import Events
 from localpv.lifecycle.records import Records
 from localpv.runtime.clock import Clock, SystemClock
@@ -44,21 +44,26 @@ class Cleaner:
         clock, limits = clock or SystemClock(), limits or Limits()
         self._records = records
         self._queue: WorkQueue[str] = WorkQueue(clock=clock, observer=observe("clean"))
+        self._slots = Slots(limits.at_once, call=self._queue.add)
         machine = Machine(
             node=node,
             records=records,
             classes=classes,
             hands=hands,
             locks=Locks(state_folder / "locks"),
-            slots=Slots(limits.at_once, call=self._queue.add),
+            slots=self._slots,
             clock=clock,
             events=events or Silent(),
             metrics=metrics or Silent(),
             limits=limits,
         )
         self._controller = Controller(
-            "clean", machine.step, queue=self._queue, clock=clock, workers=limits.at_once + LOOKING
+            "clean", machine.step, queue=self._queue, clock=clock, workers=MOST_CLEANINGS_AT_ONCE + LOOKING
         )
+
+    def configure(self, configuration: Configuration) -> None:
+        """Let a new configuration take effect on how many disks are cleaned at once."""
+        self._slots.resize(configuration.cleanings_at_once)
 
     def look_at(self, name: str) -> None:
         """Look at a record now, for example because something was unmounted."""

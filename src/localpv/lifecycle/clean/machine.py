@@ -27,7 +27,7 @@ from localpv.lifecycle.clean.slots import Slots
 from localpv.lifecycle.clean.states import Reason
 from localpv.lifecycle.clean.telling import Happening, Metrics
 from localpv.lifecycle.clean.watching import OrderChanged, Watched
-from localpv.lifecycle.config.settings import ClassSettings
+from localpv.lifecycle.config.settings import CLEANINGS_AT_ONCE, ClassSettings
 from localpv.lifecycle.events import Events
 from localpv.lifecycle.records import Records
 from localpv.model.methods import Progress
@@ -45,8 +45,7 @@ log = logging.getLogger(__name__)
 class Limits:
     """How much at once, and how long nothing may move."""
 
-    at_once: int = 2
-    """Cleanings on one node: more only share the same buses, and pods need those too."""
+    at_once: int = CLEANINGS_AT_ONCE
 
     hung_seconds: float = 600.0
     """Without progress for this long a cleaning is given up: longer than any drive tries to save one bad block."""
@@ -123,7 +122,7 @@ class Machine:
             self._slots.leave(name)
             return await self._wait(disk, order, Reason("InUse", f"{target.place.host_path} {users}"), words)
         if not self._slots.take(name):
-            why = Reason("InLine", f"{self._limits.at_once} other disks of this node are being cleaned first")
+            why = Reason("InLine", f"{self._slots.count} other disks of this node are being cleaned first")
             await self._write(disk, states.waiting(disk, order, why, method=words))
             return Done()  # called when it is this one's turn
         try:

@@ -9,7 +9,7 @@ class Slots:
     """Places for cleanings, given in the order in which they were asked for."""
 
     def __init__(self, count: int, *, call: Callable[[str], None]) -> None:
-        self._free = count
+        self.count = self._free = count
         self._call = call
         self._line: dict[str, None] = {}
 
@@ -27,6 +27,12 @@ class Slots:
         self._free += 1
         self._call_next()
 
+    def resize(self, count: int) -> None:
+        """From now on there are so many. Cleanings under way go on, also when they are more than that."""
+        self._free += count - self.count
+        self.count = count
+        self._call_next()
+
     def leave(self, name: str) -> None:
         """This one does not want a place any more: whoever is behind it moves up."""
         if name in self._line:
@@ -34,5 +40,5 @@ class Slots:
             self._call_next()
 
     def _call_next(self) -> None:
-        for name in list(self._line)[: self._free]:
+        for name in list(self._line)[: max(0, self._free)]:
             self._call(name)

@@ -13,7 +13,9 @@ from localpv.lifecycle.config import cleaners, globs, overlaps, values
 from localpv.lifecycle.config.cleaners import Cleaner
 from localpv.lifecycle.config.globs import NamePattern
 from localpv.lifecycle.config.settings import (
+    CLEANINGS_AT_ONCE,
     MIN_RESYNC_SECONDS,
+    MOST_CLEANINGS_AT_ONCE,
     NODE_LOSS_GRACE_SECONDS,
     ClassSettings,
     Configuration,
@@ -30,6 +32,7 @@ KEYS = (
     "useAlphaAPI",
     "useJobForCleaning",
     "jobTolerations",
+    "cleaningsAtOnce",
     "minResyncPeriod",
     "useNodeNameOnly",
     "setPVOwnerRef",
@@ -100,12 +103,20 @@ def _configuration(found: Mapping[str, Value]) -> Configuration:
         use_alpha_api=flag("useAlphaAPI"),
         use_job_for_cleaning=flag("useJobForCleaning"),
         job_tolerations=found["jobTolerations"].each(_toleration) if "jobTolerations" in found else (),
+        cleanings_at_once=_cleanings(found["cleaningsAtOnce"]) if "cleaningsAtOnce" in found else CLEANINGS_AT_ONCE,
         min_resync_seconds=MIN_RESYNC_SECONDS if resync is None else resync,
         use_node_name_only=flag("useNodeNameOnly"),
         set_pv_owner_ref=flag("setPVOwnerRef"),
         remove_node_not_ready_taint=flag("removeNodeNotReadyTaint"),
         not_ready_taint_key=taint or "",
     )
+
+
+def _cleanings(value: Value) -> int:
+    count = value.whole_number()
+    if count is not None and not 1 <= count <= MOST_CLEANINGS_AT_ONCE:
+        value.wrong(f"must be from 1 to {MOST_CLEANINGS_AT_ONCE}, but is {count}")
+    return count or CLEANINGS_AT_ONCE
 
 
 def _classes(value: Value) -> dict[str, ClassSettings]:

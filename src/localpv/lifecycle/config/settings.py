@@ -15,6 +15,12 @@ from localpv.lifecycle.config.globs import NamePattern
 MIN_RESYNC_SECONDS = 300.0
 """How often everything is looked at again although nothing changed; the classic provisioner's default."""
 
+CLEANINGS_AT_ONCE = 2
+"""Disks of one node that are cleaned at the same time: more only share the same buses, and pods need those too."""
+
+MOST_CLEANINGS_AT_ONCE = 32
+"""Each takes a thread and a buffer of some MiB."""
+
 NODE_LOSS_GRACE_SECONDS = 3600.0
 """How long a node must be gone before its volumes are given up: longer than a repair that keeps the disks."""
 
@@ -86,6 +92,7 @@ class Configuration:
     use_alpha_api: bool = False
     use_job_for_cleaning: bool = False
     job_tolerations: tuple[Object, ...] = ()
+    cleanings_at_once: int = CLEANINGS_AT_ONCE
     min_resync_seconds: float = MIN_RESYNC_SECONDS
     use_node_name_only: bool = False
     set_pv_owner_ref: bool = False

@@ -144,6 +144,22 @@ async def test_disk_ordered_by_hand_is_cleaned(tmp_path: Path) -> None:
     assert (world.cleaning(name).state, world.cleaning(name).volume_uid) == ("Verified", "by-hand-t")
 
 
+def test_more_places_call_those_in_line_and_fewer_take_none_from_those_who_have_one() -> None:
+    called: list[str] = []
+    slots = Slots(1, call=called.append)
+    assert slots.take("a")
+    assert not slots.take("b")
+    slots.resize(2)
+    assert called == ["b"]
+    assert slots.take("b")
+    slots.resize(1)
+    assert not slots.take("c")
+    slots.give_back()
+    assert not slots.take("c")
+    slots.give_back()
+    assert slots.take("c")
+
+
 def test_places_are_given_in_order_and_those_who_leave_let_others_move_up() -> None:
     called: list[str] = []
     slots = Slots(1, call=called.append)
