@@ -225,3 +225,45 @@ def test_job_waits_for_pods_on_their_way_out_before_it_is_complete(crew: Crew) -
     crew.stays(lambda: "Complete" not in conditions(crew), "not complete while a pod is being stopped")
     crew.finish_deletion(other)
     crew.until(lambda: "Complete" in conditions(crew), "complete")
+
+
+def until_index(crew: Crew, index: str) -> Object:
+    def waiting() -> list[Object]:
+        return [pod for pod in crew.pods() if index_of(pod) == index and pod["status"]["phase"] == "Pending"]
+
+    return crew.until(waiting, f"a pod for index {index}")[0]
+
+
+def test_index_that_fails_too_often_is_given_up_alone(crew: Crew) -> None:
+    crew.create(job("work", completions=2, parallelism=2, completionMode="Indexed", backoffLimitPerIndex=0))
+    until_running(crew, 2)
+    crew.say(name_of(until_index(crew, "0")), "Failed")
+    until_status(crew, failedIndexes="0", failed=1)
+    crew.stays(lambda: len(crew.pods()) == 2, "it is not tried again")
+    assert not conditions(crew), "the other index goes on"
+    crew.say(name_of(until_index(crew, "1")), "Succeeded")
+    crew.until(lambda: conditions(crew).get("Failed") == "FailedIndexes", "failed")
+    done = status(crew)
+    assert (done["completedIndexes"], done["failedIndexes"], done["succeeded"], done["failed"]) == ("1", "0", 1, 1)
+
+
+def test_failures_of_an_index_are_written_on_its_next_pod(crew: Crew) -> None:
+    crew.create(job("work", completions=1, parallelism=1, completionMode="Indexed", backoffLimitPerIndex=1))
+    first = until_index(crew, "0")
+    assert first["metadata"]["annotations"]["batch.kubernetes.io/job-index-failure-count"] == "0"
+    crew.say(name_of(first), "Failed")
+    second = until_index(crew, "0")
+    assert second["metadata"]["annotations"]["batch.kubernetes.io/job-index-failure-count"] == "1"
+    crew.say(name_of(second), "Failed")
+    crew.until(lambda: conditions(crew).get("Failed") == "FailedIndexes", "failed")
+    assert (status(crew)["failed"], status(crew)["failedIndexes"]) == (2, "0")
+
+
+def test_too_many_failed_indexes_fail_the_job(crew: Crew) -> None:
+    spec = {"completions": 3, "parallelism": 3, "completionMode": "Indexed"}
+    crew.create(job("work", **spec, backoffLimitPerIndex=0, maxFailedIndexes=1))
+    until_running(crew, 3)
+    for index in ("0", "1"):
+        crew.say(name_of(until_index(crew, index)), "Failed")
+    crew.until(lambda: conditions(crew).get("Failed") == "MaxFailedIndexesExceeded", "failed")
+    assert running(crew) == []

@@ -15,7 +15,7 @@ from typing import Any
 from localpv import errors
 from localpv.api.kinds import Job
 from localpv.client.objects import Patch
-from localpv.workloads import indexes, making, verdicts
+from localpv.workloads import index_failures, indexes, making, verdicts
 from localpv.workloads.known import Known
 from localpv.workloads.pods import SUCCEEDED, Pod
 
@@ -40,6 +40,12 @@ class Tally:
     failed: list[str] = field(default_factory=list)
     done: frozenset[int] = frozenset()
     """Indexes that have succeeded."""
+
+    given_up: frozenset[int] = frozenset()
+    """Indexes that have failed, where failures are counted for each."""
+
+    held: dict[int, Pod] = field(default_factory=dict)
+    """Pods that failed and are not counted before their index has its next one."""
 
     fresh_successes: list[Pod] = field(default_factory=list)
     fresh_failures: list[Pod] = field(default_factory=list)
@@ -76,6 +82,8 @@ class Tally:
             made["failed"] = failed
         if verdicts.is_indexed(self.job) and self.done:
             made["completedIndexes"] = indexes.write(self.done)
+        if index_failures.are_counted(self.job):
+            made["failedIndexes"] = indexes.write(self.given_up)
         return made
 
 
@@ -86,11 +94,19 @@ def tally(job: Job, members: Sequence[Pod]) -> Tally:
     completions = job.spec.completions or 0
     if verdicts.is_indexed(job):
         result.done = indexes.read(job.status.get("completedIndexes", ""), completions)
-    for pod in members:
+    tracked = [pod for pod in members if is_tracked(pod)]
+    if index_failures.are_counted(job):
+        fresh = {indexes.of(pod) for pod in tracked if pod.status.phase == SUCCEEDED}
+        result.given_up = index_failures.failed(job, tracked) - result.done
+        settled = result.done | result.given_up | {index for index in fresh if index is not None}
+        result.held = index_failures.held(job, tracked, settled=settled)
+    waiting = {pod.metadata.uid for pod in result.held.values()}
+    for pod in tracked:
         if len(result.succeeded) + len(result.failed) >= MOST_UNCOUNTED:
             break
-        if is_tracked(pod):
+        if pod.metadata.uid not in waiting:
             _count(result, pod, completions)
+    result.given_up -= result.done
     return result
 
 

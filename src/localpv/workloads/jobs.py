@@ -15,7 +15,7 @@ from localpv.api.objects import Object
 from localpv.lifecycle.events import Events
 from localpv.runtime.clock import Clock
 from localpv.runtime.controller import Done, LookAgain, Outcome
-from localpv.workloads import counting, indexes, making, owning, pods, statuses, templates, verdicts
+from localpv.workloads import counting, index_failures, indexes, making, owning, pods, statuses, templates, verdicts
 from localpv.workloads.counting import Tally
 from localpv.workloads.known import Known
 from localpv.workloads.pods import Pod
@@ -72,10 +72,6 @@ class Jobs:
             self._failures.pop(key, None)
             await counting.release(members, known=self._pods)
             return await self._expire(job)
-        if job.spec.backoff_limit_per_index is not None:
-            why = "backoffLimitPerIndex is not served by this engine: use backoffLimit, or a Job for each index"
-            self._events.tell(job, "FailedCreate", why, warning=True)
-            return Done()
         return await self._work(key, job, members)
 
     async def release_orphan(self, key: str) -> Outcome:
@@ -101,7 +97,8 @@ class Jobs:
         active = [pod for pod in members if pod.active]
         verdict = verdicts.given(job) or verdicts.failure(job, members, failed=tally.total_failed, now=now)
         if verdict is None and verdicts.is_indexed(job):
-            verdict = verdicts.early_success(job, tally.done)
+            verdict = verdicts.failure_of_indexes(job, done=tally.done, given_up=tally.given_up)
+            verdict = verdict or verdicts.early_success(job, tally.done)
         again: float | None = None
         failure: errors.ApiError | None = None
         try:
@@ -140,11 +137,12 @@ class Jobs:
         missing = min(wanted - len(active) - waited_for, MOST_AT_ONCE)
         if missing <= 0:
             return active, None
-        failures = self._failures.get(key)
+        failures = None if index_failures.are_counted(job) else self._failures.get(key)
         if failures is not None and (pause := failures.wait(self._clock.now())) > 0:
             return active, pause
-        bodies = _new_pods(job, active, tally, missing)
-        return active + await making.in_growing_batches([partial(self._create, job, body) for body in bodies]), None
+        bodies, again = _new_pods(job, active, tally, missing, self._clock.now())
+        made = await making.in_growing_batches([partial(self._create, job, body) for body in bodies])
+        return active + made, again
 
     async def _create(self, job: Job, body: Object) -> Pod:
         try:
@@ -169,7 +167,7 @@ class Jobs:
         if tally.fresh_failures:
             known = self._failures.get(key)
             count = (known.count if known else 0) + len(tally.fresh_failures)
-            self._failures[key] = _Failures(count, max(_ended(pod, now) for pod in tally.fresh_failures))
+            self._failures[key] = _Failures(count, max(index_failures.ended(pod, now) for pod in tally.fresh_failures))
 
     # Status.
 
@@ -256,14 +254,29 @@ def _too_many(job: Job, active: list[Pod], wanted: int) -> list[Pod]:
     return doomed + pods.dispensable_first(rest, neighbours=rest)[:surplus]
 
 
-def _new_pods(job: Job, active: list[Pod], tally: Tally, count: int) -> list[Object]:
+def _new_pods(
+    job: Job, active: list[Pod], tally: Tally, count: int, now: datetime
+) -> tuple[list[Object], float | None]:
+    """Pods to make now, and how long to wait for the next index that has to."""
     body = templates.pod(job.spec.template, job)
     body["metadata"]["finalizers"].append(counting.FINALIZER)
     if not verdicts.is_indexed(job):
-        return [body] * count
-    taken = tally.done | {indexes.of(pod) for pod in active}
-    free = [index for index in range(job.spec.completions or 0) if index not in taken]
-    return [indexes.mark(body, job.metadata.name, index) for index in free[:count]]
+        return [body] * count, None
+    taken = tally.done | tally.given_up | {indexes.of(pod) for pod in active}
+    bodies: list[Object] = []
+    waits: list[float] = []
+    for index in (each for each in range(job.spec.completions or 0) if each not in taken):
+        if len(bodies) == count:
+            break
+        made = indexes.mark(body, job.metadata.name, index)
+        if index_failures.are_counted(job):
+            before = tally.held.get(index)
+            if before is not None and (pause := index_failures.wait(job, before, now)) > 0:
+                waits.append(pause)
+                continue
+            made["metadata"]["annotations"] |= index_failures.marks(job, before)
+        bodies.append(made)
+    return bodies, min(waits, default=None)
 
 
 def _counted(members: Sequence[Pod], tally: Tally) -> list[Pod]:
@@ -300,9 +313,3 @@ def _condition(kind: str, verdict: Verdict, now: datetime, *, value: str = "True
         "lastProbeTime": moment,
         "lastTransitionTime": moment,
     }
-
-
-def _ended(pod: Pod, now: datetime) -> datetime:
-    states = (each.state.terminated for each in pod.status.container_statuses)
-    ends = [state.finished_at for state in states if state is not None and state.finished_at]
-    return read_time(max(ends)) if ends else now

@@ -70,6 +70,16 @@ def failure(job: Job, members: Sequence[Pod], *, failed: int, now: datetime) -> 
     return None
 
 
+def failure_of_indexes(job: Job, *, done: frozenset[int], given_up: frozenset[int]) -> Verdict | None:
+    """Why a Job whose indexes fail each by itself has failed, if it has."""
+    limit = job.spec.max_failed_indexes
+    if limit is not None and len(given_up) > limit:
+        return Verdict(FAILURE, "MaxFailedIndexesExceeded", "more indexes failed than maxFailedIndexes allows")
+    if given_up and len(given_up) + len(done) >= (job.spec.completions or 0):
+        return Verdict(FAILURE, "FailedIndexes", "some of its indexes failed")
+    return None
+
+
 def until_deadline(job: Job, now: datetime) -> float | None:
     """How long a Job may still run; None for ever."""
     started, limit = job.status.get("startTime"), job.spec.active_deadline_seconds
