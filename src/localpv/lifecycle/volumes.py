@@ -98,8 +98,8 @@ class Volumes(Protocol):
         """Take the claim off the volume if it still is as it was read; Conflict when not."""
 
     async def take_over(self, volume: PersistentVolume, node_label: str) -> PersistentVolume:
-        """Label and hold the volume if it still is as it was read; Conflict when not. Where that is not allowed, the
-        volume is looked after without."""
+        """Label (unless with an empty one) and hold the volume if it still is as it was read; Conflict when not. Where
+        that is not allowed, the volume is looked after without."""
 
     async def let_go(self, volume: PersistentVolume) -> PersistentVolume:
         """Take our finalizer off if the volume still is as it was read; Conflict when not. The volume as it is then,
@@ -164,14 +164,15 @@ class ApiVolumes:
 
     async def learn_rights(self) -> bool:
         """Find out whether volumes may be changed, without changing one; whether that is news."""
-        before, self.holds = self.holds, True
+        allowed = True
         try:
             await self._objects.patch(NO_VOLUME, {"metadata": {"finalizers": None}}, dry_run=True)
         except errors.Forbidden:
-            self.holds = False
+            allowed = False
         except errors.NotFound:
             pass  # we were allowed to ask
-        return self.holds != before
+        before, self.holds = self.holds, allowed
+        return allowed != before
 
     async def create(self, volume: Object) -> PersistentVolume:
         if self.holds:
@@ -197,7 +198,7 @@ class ApiVolumes:
     async def take_over(self, volume: PersistentVolume, node_label: str) -> PersistentVolume:
         meta = volume.metadata
         changes: Object = {}
-        if meta.labels.get(NODE_LABEL) != node_label:
+        if node_label and meta.labels.get(NODE_LABEL) != node_label:
             changes["labels"] = {NODE_LABEL: node_label}
         if self.holds and not is_held(volume) and not meta.deleting:
             changes["finalizers"] = [*meta.finalizers, FINALIZER]
@@ -209,13 +210,20 @@ class ApiVolumes:
             # With the permissions of the classic provisioner volumes can be made and deleted, but not changed.
             if "labels" in changes:
                 self._strays[volume.key] = volume
+            if "finalizers" in changes:
+                log.warning("volumes are not held any more volume=%s", volume.key)
+                self.holds = False
             return volume
 
     async def let_go(self, volume: PersistentVolume) -> PersistentVolume:
         if not is_held(volume):
             return volume
         left = [each for each in volume.metadata.finalizers if each != FINALIZER]
-        return await self._patch(volume, {"metadata": {"finalizers": left or None}})
+        try:
+            return await self._patch(volume, {"metadata": {"finalizers": left or None}})
+        except errors.NotFound:
+            # By somebody's force.
+            return msgspec.structs.replace(volume, metadata=msgspec.structs.replace(volume.metadata, finalizers=()))
 
     async def annotate(self, volume: PersistentVolume, annotation: str, value: str | None) -> None:
         await self._patch(volume, {"metadata": {"annotations": {annotation: value}}})

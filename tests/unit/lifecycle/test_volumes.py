@@ -135,6 +135,20 @@ async def test_who_may_not_change_volumes_makes_them_without_a_finalizer(api: Fa
     assert seen.holds
 
 
+async def test_right_that_is_lost_later_ends_the_holding(api: FakeApi, seen: ApiVolumes) -> None:
+    volume = await a_volume(api, labels={volumes.NODE_LABEL: "n1"})
+    api.failures = [errors.Forbidden("no")]
+    assert await seen.take_over(volume, "n1") == volume
+    assert not seen.holds
+    assert seen.seen("pv") is None, "it has its label, so it is no stray"
+
+
+async def test_letting_go_what_is_gone_already_is_fine(api: FakeApi, seen: ApiVolumes) -> None:
+    volume = await a_volume(api, finalizers=[volumes.FINALIZER])
+    api.remove(PATH)
+    assert (await seen.let_go(volume)).metadata.finalizers == ()
+
+
 async def test_taking_over_keeps_the_finalizers_of_others_and_is_done_once(api: FakeApi, seen: ApiVolumes) -> None:
     volume = await a_volume(api, finalizers=["others/hold"], labels={"a": "b"})
     taken = await seen.take_over(volume, "n1")

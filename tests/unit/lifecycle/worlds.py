@@ -163,7 +163,10 @@ class FakeVolumes:
             self._check(volume)
             for check in self.before_free:
                 check(self.now[volume.key])
-            self.change(volume.key, spec=replace(volume.spec, claim_ref=None))
+            meta = volume.metadata
+            kept = {key: text for key, text in meta.annotations.items() if key != offers.BOUND_BY_CONTROLLER}
+            spec = replace(volume.spec, claim_ref=None)
+            self.change(volume.key, spec=spec, metadata=replace(meta, annotations=kept))
 
         self.weather.around(free)
 
@@ -321,6 +324,9 @@ class World:
         self.dirty = ""
         """UID of the volume whose tenant has left data on the disk."""
 
+        self.by_cluster = False
+        """Whether volumes are bound as a cluster does it, which leaves a mark."""
+
         self.claims = itertools.count(1)
         self.volumes.before_create.append(self._only_clean_and_once)
         self.volumes.before_delete.append(self._only_withdrawn_or_clean)
@@ -445,7 +451,10 @@ class World:
         volume = self.volume
         assert volume is not None
         reference = ClaimReference(namespace="default", name="data", uid=f"claim-{next(self.claims)}")
-        self.volumes.change(volume.key, spec=replace(volume.spec, claim_ref=reference))
+        meta = volume.metadata
+        if self.by_cluster:
+            meta = replace(meta, annotations={**meta.annotations, offers.BOUND_BY_CONTROLLER: "yes"})
+        self.volumes.change(volume.key, spec=replace(volume.spec, claim_ref=reference), metadata=meta)
         self.volumes.phase(volume.key, "Bound")
         self.dirty = volume.metadata.uid
 
@@ -520,7 +529,8 @@ class World:
         if volume is not None and volume.metadata.uid == order.volume_uid:
             if volume.spec.persistent_volume_reclaim_policy != "Delete":
                 raise Broken("the order is for a volume that is to be kept")
-            if volume.status.phase != "Released":
+            given_up = volume.metadata.deleting and volume.spec.claim_ref is None
+            if volume.status.phase != "Released" and not given_up:
                 raise Broken(f"the order is for a volume in phase {volume.status.phase}")
 
 

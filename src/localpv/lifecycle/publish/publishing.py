@@ -106,7 +106,7 @@ class Publisher:
             await self._choose_other_name(disk, found)
         elif await self._goes(found):
             pass  # we are called again when it is gone
-        elif offers.is_unclaimed(found) and offers.is_withdrawn(disk):
+        elif offers.is_unclaimed(found) and offers.is_withdrawn(disk) and not found.metadata.deleting:
             await self._take_back(disk, found)
         else:
             await self._adopt(disk, found)

@@ -67,12 +67,14 @@ class NodeLoss:
         volume = self._volumes.seen(name)
         if volume is None:
             return Done()
+        if volume.metadata.deleting and is_held(volume) and _may_be_deleted(volume) and self._is_gone(volume):
+            return await self._let_go(name)
         settings = self._surroundings.configuration.classes.get(volume.spec.storage_class_name)
         if (
             settings is None
             or settings.node_loss.policy is NodeLossPolicy.WAIT
             or not self._is_ours(volume)
-            or not is_lost(volume, self._nodes.list())
+            or not self._is_gone(volume)
         ):
             if LOST_SINCE in volume.metadata.annotations:
                 # Else the next loss would seem to have begun with this one.
@@ -97,30 +99,39 @@ class NodeLoss:
         if volume is None or not self._is_ours(volume) or not is_lost(volume, nodes.items):
             return Done()
         await self._release_claim(volume)
-        if policy is NodeLossPolicy.DELETE and _may_be_deleted(volume):
+        if policy is NodeLossPolicy.DELETE and not volume.metadata.deleting and _may_be_deleted(volume):
             await self._delete(volume)
         return Done()
 
+    async def _let_go(self, name: str) -> Outcome:
+        """Somebody has deleted the volume, and nobody is there to clean its disk."""
+        volume = await self._volumes.find(name)
+        nodes = await self._all_nodes.list()
+        if volume is None or not volume.metadata.deleting or not is_lost(volume, nodes.items):
+            return Done()
+        # Who has used it must be written down before it goes. What nobody has used is let go by publishing.
+        if _may_be_deleted(volume) and not is_unused(volume) and await self._remembers(volume):
+            await self._volumes.let_go(volume)
+            log.info("let go volume of lost node volume=%s uid=%s", volume.key, volume.metadata.uid)
+        return Done()
+
+    def _is_gone(self, volume: PersistentVolume) -> bool:
+        return is_lost(volume, self._nodes.list())
+
     async def _delete(self, volume: PersistentVolume) -> None:
-        # Nobody can clean the disk now, so its record must know what is on it before the volume goes. Volumes that
-        # nobody has used are let go by publishing.
-        used = not is_unused(volume)
-        if used and not await self._remembers(volume):
+        # Nobody can clean the disk now, so its record must know what is on it before the volume goes.
+        if not is_unused(volume) and not await self._remembers(volume):
             message = "Its node is gone, but no LocalDisk knows of it; delete it by hand, or wait for the node."
             self._events.tell(volume, "NotRemembered", message, warning=True)
             return
-        if not volume.metadata.deleting:
-            try:
-                await self._volumes.delete(volume)
-            except errors.LocalpvError:
-                self._figures.volume_lost(volume.status.phase, failed=True)
-                raise
-            self._figures.volume_lost(volume.status.phase)
-            self._events.tell(volume, "VolumeDelete", "Its node is gone, and the class says to delete its volumes.")
-            log.info("deleted volume of lost node volume=%s uid=%s", volume.key, volume.metadata.uid)
-        elif used and is_held(volume):
-            await self._volumes.let_go(volume)
-            log.info("let go volume of lost node volume=%s uid=%s", volume.key, volume.metadata.uid)
+        try:
+            await self._volumes.delete(volume)
+        except errors.LocalpvError:
+            self._figures.volume_lost(volume.status.phase, failed=True)
+            raise
+        self._figures.volume_lost(volume.status.phase)
+        self._events.tell(volume, "VolumeDelete", "Its node is gone, and the class says to delete its volumes.")
+        log.info("deleted volume of lost node volume=%s uid=%s", volume.key, volume.metadata.uid)
 
     async def _release_claim(self, volume: PersistentVolume) -> None:
         reference = volume.spec.claim_ref

@@ -19,12 +19,20 @@ from localpv.lifecycle.release.deciding import Action
 from localpv.lifecycle.release.progress import Progress
 from localpv.lifecycle.reports import Reports
 from localpv.lifecycle.surroundings import Surroundings
-from localpv.lifecycle.volumes import NODE_LABEL, Volumes
+from localpv.lifecycle.volumes import Volumes
 from localpv.runtime.controller import Done, LookAgain, Outcome
 
 log = logging.getLogger(__name__)
 
 Owns = Callable[[LocalDisk, PersistentVolume], bool]
+
+InJob = Callable[[LocalDisk], str]
+"""The name of the Job that is to clean a disk; empty when its agent is to do it."""
+
+
+def by_agent(disk: LocalDisk) -> str:
+    return ""
+
 
 
 class Releaser:
@@ -40,8 +48,10 @@ class Releaser:
         reports: Reports,
         events: Events,
         clock: Clock,
+        in_job: InJob = by_agent,
         figures: Figures | None = None,
     ) -> None:
+        self._in_job = in_job
         self._figures = figures or Silent()
         self._records = records
         self._volumes = volumes
@@ -70,6 +80,8 @@ class Releaser:
                 return LookAgain(after=0)
         await self._do(action, disk, seen)
         again = self._progress.told(disk, seen)
+        if isinstance(action, deciding.Hold):
+            return LookAgain(after=0)  # also when it could not be held, and nothing has changed
         if isinstance(action, deciding.Wait):
             return Done() if again is None else LookAgain(after=again)
         return Done()
@@ -85,7 +97,7 @@ class Releaser:
             case deciding.Remember(found):
                 await self._remember(disk, found)
             case deciding.Hold(loose):
-                await self._volumes.take_over(loose, loose.metadata.labels.get(NODE_LABEL, ""))
+                await self._volumes.take_over(loose, "")
             case deciding.Keep(kept):
                 await self._keep(disk, kept)
             case deciding.Order(claim_uid):
@@ -146,6 +158,7 @@ class Releaser:
             claim_uid=claim_uid,
             method=(settings.block_cleaner if on_device else settings.fs_cleaner).method,
             requested_at=self._clock.now().strftime("%Y-%m-%dT%H:%M:%SZ"),
+            job=self._in_job(disk),
         )
         await self._write(disk, clean=order)
         self._figures.ordered(disk.spec.volume_mode)

@@ -18,10 +18,14 @@ from localpv.lifecycle.config.settings import Reclaim
 class Circle(RuleBasedStateMachine):
     """The checks themselves are in the world: it raises Broken at the moment something wrong happens."""
 
-    @initialize(reclaim=st.sampled_from([Reclaim.DELETE, Reclaim.RECYCLE]), holds=st.sampled_from([True, True, False]))
-    def begin(self, reclaim: Reclaim, holds: bool) -> None:
+    @initialize(
+        reclaim=st.sampled_from([Reclaim.DELETE, Reclaim.RECYCLE]),
+        holds=st.sampled_from([True, True, False]),
+        by_cluster=st.booleans(),
+    )
+    def begin(self, reclaim: Reclaim, holds: bool, by_cluster: bool) -> None:
         self.world = World(reclaim=reclaim)
-        self.world.volumes.holds = holds
+        self.world.volumes.holds, self.world.by_cluster = holds, by_cluster
         self.world.find_disk()
 
     # The manager.

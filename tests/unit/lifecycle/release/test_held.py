@@ -167,6 +167,26 @@ def test_deleted_volume_whose_claim_somebody_took_off_is_cleaned_all_the_same(wo
     assert world.volume is not None and world.volume.metadata.uid != first.metadata.uid
 
 
+def test_offer_that_was_used_before_is_taken_back_and_cleaned_before_the_disk_is_offered_again(world: World) -> None:
+    # Somebody took the claim off a released volume, which makes it an offer again; then its disk is not fit any more.
+    first = world.released()
+    annotations = {**first.metadata.annotations, offers.BOUND_BY_CONTROLLER: "yes"}
+    meta = replace(first.metadata, annotations=annotations)
+    world.volumes.change(first.key, metadata=meta, spec=replace(first.spec, claim_ref=None))
+    world.volumes.phase(first.key, "Available")
+    world.volumes.before_delete.clear()
+    world.records.checks.clear()
+    world.fits = False
+    world.look()
+    finish(world)
+    assert world.volume is not None and world.volume.metadata.deleting, "nobody can claim it any more"
+    assert world.disk.spec.clean is not None and world.disk.spec.clean.volume_uid == first.metadata.uid
+    world.fits = True
+    world.clean()
+    finish(world)
+    assert world.volume is not None and world.volume.metadata.uid != first.metadata.uid
+
+
 def test_volume_that_others_hold_is_let_go_last(world: World) -> None:
     first = world.published()
     world.volumes.set_others("kubernetes.io/pv-protection")

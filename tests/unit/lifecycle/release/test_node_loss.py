@@ -182,6 +182,38 @@ async def test_grace_is_as_configured_whatever_stands_on_the_volume(written: str
     assert isinstance(outcome, LookAgain) and outcome.after == 60
 
 
+@pytest.mark.parametrize("remembered", [True, False])
+@pytest.mark.parametrize("policy", [*NodeLossPolicy])
+async def test_volume_deleted_by_hand_on_a_lost_node_goes_when_its_record_knows_of_it(
+    policy: NodeLossPolicy, remembered: bool
+) -> None:
+    case = Case(policy)
+    case.world.settle()
+    case.world.volumes.remove(case.volume.key)
+    await case.step()
+    assert case.volume is not None, "it is bound"
+    case.world.release()
+    uid = case.volume.metadata.uid
+    if not remembered:
+        case.world.records.disks.clear()
+    await case.step()
+    assert (case.volume is None) is remembered
+    if remembered:
+        case.world.settle()
+        order = case.world.disk.spec.clean
+        assert order is not None and order.volume_uid == uid
+
+
+async def test_volume_deleted_by_hand_stays_while_only_our_view_has_lost_its_node() -> None:
+    case = Case(NodeLossPolicy.WAIT)
+    case.api.put(f"/api/v1/nodes/{NODE}", {"metadata": {"labels": {"kubernetes.io/hostname": NODE}}})
+    case.world.settle()
+    case.world.release()
+    case.world.volumes.remove(case.volume.key)
+    await case.step()
+    assert case.volume is not None
+
+
 async def test_volume_of_which_no_record_knows_is_not_deleted_with_its_node() -> None:
     case = Case(NodeLossPolicy.DELETE)
     case.world.settle()
