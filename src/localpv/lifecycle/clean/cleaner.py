@@ -40,6 +40,7 @@ class Cleaner:
         metrics: Metrics | None = None,
         observe: Observing = unobserved,
         limits: Limits | None = None,
+        only: str = "",
     ) -> None:
         clock, limits = clock or SystemClock(), limits or Limits()
         self._records = records
@@ -56,6 +57,7 @@ class Cleaner:
             events=events or Silent(),
             metrics=metrics or Silent(),
             limits=limits,
+            only=only,
         )
         self._controller = Controller(
             "clean", machine.step, queue=self._queue, clock=clock, workers=MOST_CLEANINGS_AT_ONCE + LOOKING

@@ -70,7 +70,11 @@ class Machine:
         events: Events,
         metrics: Metrics,
         limits: Limits,
+        only: str = "",
     ) -> None:
+        self._only = only
+        """In a Job: the one record that it came for. An agent leaves the orders of Jobs to them."""
+
         self._node, self._records, self._classes = node, records, classes
         self._hands, self._locks, self._slots = hands, locks, slots
         self._clock, self._events, self._metrics, self._limits = clock, events, metrics, limits
@@ -80,6 +84,9 @@ class Machine:
         """Look at one record and go on with its order, if it has an open one."""
         disk = await self._records.get(name)
         order = orders.open_order(disk) if disk is not None and disk.spec.node_name == self._node else None
+        if order is not None and (name != self._only if self._only else bool(order.job)):
+            self._forget(name)
+            return Done()
         if disk is None or order is None:
             self._forget(name)
             if disk is not None and disk.spec.node_name == self._node and disk.spec.clean is None:
@@ -147,6 +154,7 @@ class Machine:
             clock=self._clock,
             hung_seconds=self._limits.hung_seconds if plans.tells_progress(plan) else self._limits.silent_seconds,
             on_long=lambda progress: self._tell(Happening.RUNS_LONG, disk, order, _how_far(disk, progress)),
+            on_stall=lambda stalled: self._slots.lend() if stalled else self._slots.take_back(),
         )
         try:
             await watched.run(lambda report: self._hands.clean(target, plan, on_progress=report))

@@ -33,6 +33,14 @@ class Slots:
         self.count = count
         self._call_next()
 
+    def lend(self) -> None:
+        """Somebody who has a place does not move: meanwhile it counts as free."""
+        self.give_back()
+
+    def take_back(self) -> None:
+        """It moves again. For a while there may be one more at work than there are places."""
+        self._free -= 1
+
     def leave(self, name: str) -> None:
         """This one does not want a place any more: whoever is behind it moves up."""
         if name in self._line:

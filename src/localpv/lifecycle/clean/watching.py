@@ -20,6 +20,10 @@ TICK_SECONDS = 1.0
 ORDER_SECONDS = 10.0
 """How often the order is read again while there is no progress to write."""
 
+STALL_SECONDS = 30.0
+"""After so long without progress others may go ahead: a disk that hangs must not hold them up, and one that erases
+itself takes nothing from them."""
+
 STOP_SECONDS = 30.0
 """How long a stopped act may take to end; then it is left behind, and with it the lock of its disk."""
 
@@ -45,11 +49,14 @@ class Watched:
         clock: Clock,
         hung_seconds: float,
         on_long: Callable[[Progress], None],
+        on_stall: Callable[[bool], None],
     ) -> None:
+        """`on_stall` is told True when nothing moves for a while, and False when it moves again or has ended."""
         self._disk, self._order = disk, order
         self._records, self._clock = records, clock
         self._hung_seconds = hung_seconds
-        self._on_long = on_long
+        self._on_long, self._on_stall = on_long, on_stall
+        self._stalled = False
         self._progress = self._told = Progress(done=0)
         self._moved = self._read = clock.monotonic()
         self._writing: asyncio.Task[None] | None = None
@@ -68,6 +75,7 @@ class Watched:
             while not await self._ends_within(self.act, TICK_SECONDS):
                 now = self._clock.monotonic()
                 self._write_progress(now)
+                self._tell_stall(now - self._moved > STALL_SECONDS)
                 if self._withdrawn:
                     raise OrderChanged("the order was taken back or replaced while the disk was being cleaned")
                 if now - self._moved > self._hung_seconds:
@@ -80,7 +88,15 @@ class Watched:
                     self._on_long(self._progress)
             self.act.result()
         finally:
-            await self._stop()
+            try:
+                await self._stop()
+            finally:
+                self._tell_stall(False)
+
+    def _tell_stall(self, stalled: bool) -> None:
+        if stalled is not self._stalled:
+            self._stalled = stalled
+            self._on_stall(stalled)
 
     def _moves(self, progress: Progress) -> None:
         if progress != self._progress:

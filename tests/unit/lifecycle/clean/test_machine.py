@@ -12,6 +12,7 @@ from tests.unit.lifecycle.clean.world import CHUNKS, SETTINGS, Killed, World
 
 from localpv import errors
 from localpv.api.kinds.localdisk import CleanOrder, DiskKind
+from localpv.lifecycle.clean import watching
 from localpv.lifecycle.clean.machine import REFUSED_SECONDS, Limits
 from localpv.lifecycle.config.cleaners import Cleaner as CleanerSetting
 from localpv.runtime.controller import Done, LookAgain
@@ -328,6 +329,31 @@ async def test_disk_that_does_not_move_is_given_up(world: World) -> None:
 
 
 @pytest.mark.seed("DEL-7")
+async def test_disk_that_does_not_move_lets_others_go_ahead_long_before_it_is_given_up(tmp_path: Path) -> None:
+    world = World(tmp_path, limits=Limits(at_once=1))
+    hung, waits, third = world.add("sdb"), world.add("sdc"), world.add("sdd")
+    world.disk(hung).gate = gate = asyncio.Event()
+    stuck = asyncio.create_task(world.step(hung))
+    await world.clock.advance(1)
+    await world.step(waits)
+    await world.step(third)
+    assert world.cleaning(waits).reason == world.cleaning(third).reason == "InLine"
+
+    for _ in range(int(watching.STALL_SECONDS) + 1):
+        await world.clock.advance(1)
+    assert world.called == [waits]
+    await world.to_end(waits)
+    assert world.cleaning(waits).state == "Verified"
+    assert world.cleaning(hung).state == "Running"
+
+    gate.set()
+    await world.clock.advance(1)
+    await stuck
+    assert world.cleaning(hung).state == "Verified"
+    await world.to_end(third)
+    assert world.cleaning(third).state == "Verified"
+
+
 async def test_hung_cleaning_that_cannot_be_stopped_keeps_the_next_one_away(world: World) -> None:
     name = world.add()
     world.disk(name).gate, world.disk(name).deaf = asyncio.Event(), True
