@@ -23,7 +23,10 @@ import localpv
 from localpv.api import crds
 from localpv.host import loop
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: the agent listens to the kernel")
+pytestmark = [
+    pytest.mark.skipif(os.geteuid() != 0, reason="needs root: the agent listens to the kernel"),
+    pytest.mark.timeout(180),  # several starts and a whole circle, also on a busy machine
+]
 
 CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
 VOLUMES = "/api/v1/persistentvolumes"
