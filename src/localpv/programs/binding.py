@@ -12,12 +12,17 @@ from localpv.runtime.clock import Clock
 from localpv.runtime.group import Group
 
 
-def add_to(group: Group, *, client: Client, clock: Clock) -> Binder:
-    """Bind claims and volumes, as kube-controller-manager does on Kubernetes, and place those with wishes."""
+def add_stock(group: Group, *, client: Client, clock: Clock) -> Stock:
+    """The volumes and claims that all parts of one process share."""
     stock = Stock(client, clock=clock, indexes=binders.INDEXES | placers.INDEXES)
+    group.add("stock", stock.run, ready=stock.ready)
+    return stock
+
+
+def add_to(group: Group, *, client: Client, stock: Stock, clock: Clock) -> Binder:
+    """Bind claims and volumes, as kube-controller-manager does on Kubernetes, and place those with wishes."""
     binder = Binder(client, stock=stock, clock=clock)
     placer = Placer(client, stock=stock, clock=clock)
-    group.add("stock", stock.run, ready=stock.ready)
     group.add("binder", binder.run, ready=binder.ready)
     group.add("placer", placer.run, ready=placer.ready)
     return binder

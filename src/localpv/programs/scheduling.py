@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from localpv.client.client import Client
 from localpv.lifecycle.schedule.scheduler import Scheduler
+from localpv.lifecycle.stock import Stock
 from localpv.runtime.clock import Clock
 from localpv.runtime.group import Group
 
 
-def add_to(group: Group, *, client: Client, clock: Clock) -> Scheduler:
-    """Add the scheduler to the components of a process."""
-    scheduler = Scheduler(client, clock=clock)
+def add_to(group: Group, *, client: Client, stock: Stock, clock: Clock) -> Scheduler:
+    """Give pods their nodes; the stock, which is in the group already, may serve others too."""
+    scheduler = Scheduler(client, stock=stock, clock=clock)
     group.add("scheduler", scheduler.run, ready=scheduler.ready)
     return scheduler

@@ -55,8 +55,9 @@ async def run(settings: Settings, *, config: Path | None, with_demo: bool, on_te
             own = [Manifest(crds.load("localdisks"), "localpv itself")]
             await manifests.apply([*own, *wanted], client, server.kinds)
             group = Group(clock=SystemClock())
-            binding.add_to(group, client=client, clock=SystemClock())
-            scheduling.add_to(group, client=client, clock=SystemClock())
+            stock = binding.add_stock(group, client=client, clock=clock)
+            binding.add_to(group, client=client, stock=stock, clock=clock)
+            scheduling.add_to(group, client=client, stock=stock, clock=clock)
             workloads.add_to(group, client=client, clock=SystemClock())
             access = await running.add_to(
                 group, client=client, clock=SystemClock(), node=settings.node_name, data=settings.data

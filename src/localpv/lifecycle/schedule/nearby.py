@@ -6,7 +6,7 @@ that the volumes of one node are found without looking at those of the others; w
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 
 from localpv.api.kinds import Node, PersistentVolume, PersistentVolumeClaim, StorageClass
 from localpv.lifecycle.matching import fitting, offers
@@ -20,29 +20,28 @@ _Anchor = tuple[str, str]
 
 
 class Nearby:
-    """All volumes. `changed` is the handler of a cache; the rest computes."""
+    """All volumes, beside offers that somebody else keeps. `changed` is told after these know of the change."""
 
-    def __init__(self, volumes: Sequence[PersistentVolume] = ()) -> None:
-        self._all = Offers()
+    def __init__(self, offers: Offers) -> None:
+        self._offers = offers
         self._anchored: dict[_Anchor, Offers] = {}
         self._elsewhere = Offers()
-        for volume in volumes:
-            self.changed(None, volume)
+        self._shelves: dict[str, list[Offers]] = {}
+        """Where each volume lies."""
 
     def get(self, name: str) -> PersistentVolume | None:
-        return self._all.get(name)
+        return self._offers.get(name)
 
     def changed(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
+        """The handler of a cache."""
         volume = new or old
         assert volume is not None
-        name = volume.key
-        if (known := self._all.get(name)) is not None:
-            for shelf in self._shelves(known):
-                shelf.remove(name)
-            self._all.remove(name)
-        if new is not None:
-            self._all.put(new)
-            for shelf in self._shelves(new):
+        for shelf in self._shelves.pop(volume.key, ()):
+            shelf.remove(volume.key)
+        # Only free volumes are looked for by node; one that names a claim is found under the claim.
+        if new is not None and fitting.is_free(new):
+            self._shelves[new.key] = self._shelves_for(new)
+            for shelf in self._shelves[new.key]:
                 shelf.put(new)
 
     def naming(self, claim: PersistentVolumeClaim) -> PersistentVolume | None:
@@ -50,7 +49,7 @@ class Nearby:
         return next(
             (
                 volume
-                for volume in self._all.reserved(claim.key)
+                for volume in self._offers.reserved(claim.key)
                 if fitting.is_for(volume, claim) and fitting.reserved_fits(volume, claim)
             ),
             None,
@@ -81,7 +80,7 @@ class Nearby:
             if (shelf := self._anchored.get(label)) is not None:
                 yield shelf
 
-    def _shelves(self, volume: PersistentVolume) -> list[Offers]:
+    def _shelves_for(self, volume: PersistentVolume) -> list[Offers]:
         anchors = _anchors(volume)
         return [self._anchored.setdefault(anchor, Offers()) for anchor in anchors] or [self._elsewhere]
 

@@ -163,7 +163,7 @@ class Placing:
             return False
         waits = False
         for chosen in placement.plan.claims:
-            claim = self._world.claims.by_key(chosen.key)
+            claim = self._world.claims.get(chosen.key)
             if claim is None or claim.metadata.uid != chosen.metadata.uid:
                 placement.broken = f'persistentvolumeclaim "{chosen.metadata.name}" not found'
                 return False

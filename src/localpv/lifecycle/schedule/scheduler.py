@@ -23,6 +23,7 @@ from localpv.lifecycle.schedule.placing import BIND_SECONDS, Bound, Later, Lost,
 from localpv.lifecycle.schedule.waiting import LOOK_AGAIN_SECONDS, MOST_SECONDS, Waiting
 from localpv.lifecycle.schedule.world import World
 from localpv.lifecycle.schedule.writes import Writes
+from localpv.lifecycle.stock import Stock
 from localpv.runtime.backoff import KeyedBackoff
 from localpv.runtime.controller import Controller, Done, LookAgain, Outcome
 from localpv.runtime.group import Group
@@ -38,13 +39,20 @@ log = logging.getLogger(__name__)
 
 
 class Scheduler:
-    """Runs until cancelled. Only one may run for the same pods."""
+    """Runs until cancelled, beside the stock it is given. Only one may run for the same pods."""
 
     def __init__(
-        self, client: Client, *, clock: Clock, workers: int = WORKERS, bind_seconds: float = BIND_SECONDS
+        self,
+        client: Client,
+        *,
+        stock: Stock,
+        clock: Clock,
+        workers: int = WORKERS,
+        bind_seconds: float = BIND_SECONDS,
     ) -> None:
-        self.world = World(client, clock=clock)
-        self._writes = Writes(client, clock=clock)
+        self.world = World(client, stock=stock, clock=clock)
+        self._stocked = stock.ready
+        self._writes = Writes(client, stock=stock, clock=clock)
         self._events = ApiEvents(client, component=NAME, clock=clock)
         self._clock = clock
         self._workers = workers
@@ -59,6 +67,7 @@ class Scheduler:
 
     async def run(self) -> None:
         """Serve until cancelled."""
+        await self._stocked()
         world = self.world
         world.namespaces.on_change(self._namespace_changed)
         world.nodes.on_change(self._node_changed)

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from localpv.api.kinds import (
-    Namespace,
-    Node,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    Pod,
-    StorageClass,
-)
+from localpv.api.kinds import Namespace, Node, PersistentVolume, Pod, StorageClass
 from localpv.api.kinds.meta import NOTHING
 from localpv.client.cache import Cache
 from localpv.client.client import Client
@@ -21,27 +14,27 @@ from localpv.lifecycle.schedule.claims import Storage
 from localpv.lifecycle.schedule.nearby import Nearby
 from localpv.lifecycle.schedule.places import Places
 from localpv.lifecycle.schedule.promises import Promises
+from localpv.lifecycle.stock import Stock
 from localpv.runtime.group import Group
 
 BY_CLAIM = "claim"
 
 
 class World:
-    """Somebody must own the caches: `add_to` a group."""
+    """Somebody must own the caches: `add_to` a group. The stock has an owner already."""
 
-    def __init__(self, client: Client, *, clock: Clock) -> None:
+    def __init__(self, client: Client, *, stock: Stock, clock: Clock) -> None:
         self.pods = Cache(client.objects(Pod), clock=clock, indexes={BY_CLAIM: _claims_of})
         self.nodes = Cache(client.objects(Node), clock=clock)
-        self.volumes = Cache(client.objects(PersistentVolume), clock=clock)
-        self.claims = Cache(client.objects(PersistentVolumeClaim), clock=clock)
+        self.volumes, self.claims = stock.volumes, stock.claims
         self.classes = Cache(client.objects(StorageClass), clock=clock)
         self.namespaces = Cache(client.objects(Namespace), clock=clock)
         self.places = Places()
         self.promises = Promises()
         self.storage = Storage(
-            claim=self.claims.by_key,
+            claim=self.claims.get,
             storage_class=self.classes.by_key,
-            volumes=Nearby(),
+            volumes=Nearby(stock.offers),
             promises=self.promises,
         )
         self.nodes.on_change(self.places.node_changed)
@@ -54,8 +47,6 @@ class World:
         group.add("namespaces", self.namespaces.run, ready=self.namespaces.wait_synced)
         group.add("nodes", self.nodes.run, ready=self.nodes.wait_synced)
         group.add("classes", self.classes.run, ready=self.classes.wait_synced)
-        group.add("claims", self.claims.run, ready=self.claims.wait_synced)
-        group.add("volumes", self.volumes.run, ready=self.volumes.wait_synced)
         group.add("pods", self.pods.run, ready=self.pods.wait_synced)
 
     def labels_of(self, namespace: str) -> Mapping[str, str]:

@@ -19,6 +19,7 @@ from localpv.client.pacing import Clock
 from localpv.lifecycle.matching import fitting
 from localpv.lifecycle.schedule.claims import SELECTED_NODE
 from localpv.lifecycle.schedule.promises import Binding
+from localpv.lifecycle.stock import Stock
 
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
 BOUND = "Bound"
@@ -29,7 +30,10 @@ log = logging.getLogger(__name__)
 
 
 class Writes:
-    def __init__(self, client: Client, *, clock: Clock) -> None:
+    """What is written of volumes and claims is known to the stock at once."""
+
+    def __init__(self, client: Client, *, stock: Stock, clock: Clock) -> None:
+        self._stock = stock
         self._volumes = client.objects(PersistentVolume)
         self._claims = client.objects(PersistentVolumeClaim)
         self._pods = client.objects(Pod)
@@ -52,7 +56,7 @@ class Writes:
         # Who finds this mark may take the volume back from the claim; what a user has reserved stays reserved.
         marks = {} if named is not None else {"annotations": {BOUND_BY_CONTROLLER: "yes"}}
         patch = {"metadata": _same(volume) | marks, "spec": {"claimRef": reference}}
-        await self._volumes.patch(volume.metadata.name, patch)
+        self._stock.volumes.wrote(await self._volumes.patch(volume.metadata.name, patch))
 
     async def unreserve(self, binding: Binding) -> None:
         """Free a volume that we have reserved and that the binder has not bound yet. What it has bound stays bound.
@@ -74,7 +78,7 @@ class Writes:
         ):
             return
         patch = {"metadata": _same(volume) | {"annotations": {BOUND_BY_CONTROLLER: None}}, "spec": {"claimRef": None}}
-        await self._volumes.patch(volume.metadata.name, patch)
+        self._stock.volumes.wrote(await self._volumes.patch(volume.metadata.name, patch))
 
     async def select_node(self, claim: PersistentVolumeClaim, node: str) -> None:
         """Have whoever makes volumes for the claim make one on the node."""
@@ -93,7 +97,7 @@ class Writes:
 
     async def _select(self, claim: PersistentVolumeClaim, node: str | None) -> None:
         patch = {"metadata": _same(claim) | {"annotations": {SELECTED_NODE: node}}}
-        await self._claims.patch(claim.metadata.name, patch, claim.metadata.namespace)
+        self._stock.claims.wrote(await self._claims.patch(claim.metadata.name, patch, claim.metadata.namespace))
 
     async def bind(self, pod: Pod, node: str) -> bool:
         """Give the pod its node. False when it has got another meanwhile, or is gone."""

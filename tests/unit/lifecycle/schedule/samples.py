@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from localpv.api.kinds import Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
+from localpv.lifecycle.matching.offers import Offers
 from localpv.lifecycle.schedule import choosing, demands
 from localpv.lifecycle.schedule.choosing import Chosen, NoNode
 from localpv.lifecycle.schedule.claims import Storage
@@ -65,11 +66,15 @@ class World:
     claims: dict[str, PersistentVolumeClaim] = field(default_factory=dict)
     classes: dict[str, StorageClass] = field(default_factory=dict)
     namespaces: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    offers: Offers = field(default_factory=Offers)
     storage: Storage = field(init=False)
 
     def __post_init__(self) -> None:
         self.storage = Storage(
-            claim=self.claims.get, storage_class=self.classes.get, volumes=Nearby(), promises=Promises()
+            claim=self.claims.get,
+            storage_class=self.classes.get,
+            volumes=Nearby(self.offers),
+            promises=Promises(),
         )
 
     def add(self, *objects: Node | Pod | PersistentVolume | PersistentVolumeClaim | StorageClass) -> World:
@@ -80,6 +85,7 @@ class World:
                 case Pod():
                     self.places.pod_changed(None, each)
                 case PersistentVolume():
+                    self.offers.put(each)
                     self.storage.volumes.changed(None, each)
                 case PersistentVolumeClaim():
                     self.claims[each.key] = each

@@ -220,26 +220,31 @@ class Town:
     ) -> AsyncIterator[Scheduler]:
         """A scheduler that dies with the block, as suddenly as a process does."""
         client = Client(meddling or self.transport, field_manager="scheduler")
-        scheduler = Scheduler(client, clock=clock or SystemClock(), **settings)
-        async with _running(scheduler.run(), scheduler.ready()):
+        clock = clock or SystemClock()
+        group = Group(clock=clock)
+        stock = binding.add_stock(group, client=client, clock=clock)
+        scheduler = Scheduler(client, stock=stock, clock=clock, **settings)
+        group.add("scheduler", scheduler.run, ready=scheduler.ready)
+        async with _running(group):
             yield scheduler
 
     @asynccontextmanager
     async def binder(self) -> AsyncIterator[None]:
         """Whoever binds claims, and reserves volumes for those that want to be together or apart."""
         group = Group(clock=SystemClock())
-        binding.add_to(group, client=self.client, clock=SystemClock())
-        ready = asyncio.Event()
-        async with _running(group.run(on_ready=ready.set), ready.wait()):
+        stock = binding.add_stock(group, client=self.client, clock=SystemClock())
+        binding.add_to(group, client=self.client, stock=stock, clock=SystemClock())
+        async with _running(group):
             yield
 
 
 @asynccontextmanager
-async def _running(run: Any, ready: Any) -> AsyncIterator[None]:
-    task = asyncio.create_task(run)
+async def _running(group: Group) -> AsyncIterator[None]:
+    ready = asyncio.Event()
+    task = asyncio.create_task(group.run(on_ready=ready.set))
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
-            await ready
+            await ready.wait()
         yield
     finally:
         task.cancel()
