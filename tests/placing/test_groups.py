@@ -177,3 +177,13 @@ def test_groups_of_a_spread_go_to_different_nodes_each_as_a_whole(group: Place) 
     found = [set(nodes_of(group, each)) for each in claims]
     assert [len(each) for each in found] == [1, 1]
     assert found[0] != found[1]
+
+
+def test_a_group_that_was_bound_apart_before_it_could_be_placed_is_told(group: Place) -> None:
+    names = [builders.unique("claim") for _ in range(2)]
+    for name in names:
+        group.available(node=group.node(), claim=group.reference(name))
+    for name in names:
+        group.bound(name=name, annotations=wish())
+    for name in names:
+        assert "WaitForFirstConsumer" in group.until_event(name, "GroupApart")["message"]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from localpv.api.kinds import Node, PersistentVolume, PersistentVolumeClaim
 from localpv.lifecycle.matching import fitting
 from localpv.lifecycle.matching.offers import Offers
+from localpv.lifecycle.matching.wishes import HOSTNAME
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,10 +20,32 @@ class Choice:
     """By the key of the claim."""
 
 
+class Nodes:
+    """Nodes, and on which of them volumes can be used: asked for thousands of volumes among thousands of nodes."""
+
+    def __init__(self, nodes: Iterable[Node]) -> None:
+        self._all = {node.key: node for node in nodes}
+        self._by_hostname: dict[str, list[Node]] = {}
+        for node in self._all.values():
+            self._by_hostname.setdefault(node.metadata.labels.get(HOSTNAME, ""), []).append(node)
+
+    def of(self, volume: PersistentVolume) -> list[Node]:
+        """Where a volume can be used."""
+        named = _hostnames(volume)
+        if named is None:
+            return [node for node in self._all.values() if fitting.fits_node(volume, node)]
+        likely = (node for name in named for node in self._by_hostname.get(name, ()))
+        return [node for node in likely if fitting.fits_node(volume, node)]
+
+    def domains(self, volume: PersistentVolume, key: str) -> set[str]:
+        """The values of a label on the nodes where a volume can be used."""
+        return {node.metadata.labels[key] for node in self.of(volume) if key in node.metadata.labels}
+
+
 def choose(
     claims: Sequence[PersistentVolumeClaim],
     *,
-    nodes: Iterable[Node],
+    nodes: Nodes,
     offers: Offers,
     held: Sequence[PersistentVolume] = (),
     allowed: Callable[[Node], bool] = lambda node: True,
@@ -31,27 +54,43 @@ def choose(
 
     Volumes in `held` are this party's already and count as free.
     """
-    candidates = {claim.key: _candidates(claim, offers, held) for claim in claims}
+    there: dict[str, dict[str, list[PersistentVolume]]] = {}
+    open_nodes: dict[str, bool] = {}
+    for claim in claims:
+        for volume in _candidates(claim, offers, held):
+            for node in nodes.of(volume):
+                if node.key not in open_nodes:
+                    open_nodes[node.key] = _takes_pods(node) and allowed(node)
+                if open_nodes[node.key]:
+                    there.setdefault(node.key, {}).setdefault(claim.key, []).append(volume)
     best: tuple[int, str] | None = None
     chosen: Choice | None = None
-    for node in sorted(nodes, key=lambda node: node.key):
-        if node.spec.unschedulable or node.metadata.deleting or not allowed(node):
-            continue
-        here = {key: [one for one in each if fitting.fits_node(one, node)] for key, each in candidates.items()}
-        volumes = _assign(here)
+    for name, candidates in there.items():
+        volumes = _assign(candidates) if len(candidates) == len(claims) else None
         if volumes is None:
             continue
-        rank = (sum(fitting.size(volume) for volume in volumes.values()), node.key)
+        rank = (sum(fitting.size(volume) for volume in volumes.values()), name)
         if best is None or rank < best:
-            best, chosen = rank, Choice(node=node.key, volumes=volumes)
+            best, chosen = rank, Choice(node=name, volumes=volumes)
     return chosen
 
 
-def domains(volume: PersistentVolume, key: str, nodes: Iterable[Node]) -> set[str]:
-    """The values of a label on the nodes where a volume can be used."""
-    return {
-        node.metadata.labels[key] for node in nodes if key in node.metadata.labels and fitting.fits_node(volume, node)
-    }
+def _takes_pods(node: Node) -> bool:
+    return not node.spec.unschedulable and not node.metadata.deleting
+
+
+def _hostnames(volume: PersistentVolume) -> set[str] | None:
+    """The host names that a volume's affinity asks for; None when it does not ask by name."""
+    affinity = volume.spec.node_affinity
+    if affinity is None or affinity.required is None:
+        return None
+    found: set[str] = set()
+    for term in affinity.required.node_selector_terms:
+        named = [one for one in term.match_expressions if one.key == HOSTNAME and one.operator == "In"]
+        if not named:
+            return None
+        found.update(named[0].values)
+    return found
 
 
 def _candidates(

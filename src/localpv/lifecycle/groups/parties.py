@@ -27,6 +27,10 @@ class Party:
     """Younger claims of the group beyond its count."""
 
     @property
+    def namespace(self) -> str:
+        return self.members[0].metadata.namespace
+
+    @property
     def complete(self) -> bool:
         return len(self.members) == self.count
 

@@ -7,7 +7,8 @@ may run in a cluster: on Kubernetes the manager has a lease for that.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from localpv import errors
 from localpv.api.kinds import Node, PersistentVolume, PersistentVolumeClaim
@@ -15,7 +16,7 @@ from localpv.client.cache import Cache, Index
 from localpv.client.client import Client
 from localpv.lifecycle.events import ApiEvents
 from localpv.lifecycle.groups import choosing, parties
-from localpv.lifecycle.groups.choosing import Choice
+from localpv.lifecycle.groups.choosing import Choice, Nodes
 from localpv.lifecycle.groups.holding import Holding
 from localpv.lifecycle.groups.parties import Party
 from localpv.lifecycle.matching import fitting, wishes
@@ -32,6 +33,21 @@ BY_SPREAD = "spread"
 
 WAITS = "WaitForGroup"
 FAILED = "FailedBinding"
+APART = "GroupApart"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """What a party's own volumes, and those of claims it keeps its distance from, leave of the nodes."""
+
+    placed: Sequence[PersistentVolume]
+    taken: Mapping[Spread, set[str]]
+
+    def allow(self, node: Node) -> bool:
+        if not all(fitting.fits_node(volume, node) for volume in self.placed):
+            return False
+        domains = ((node.metadata.labels.get(spread.key), taken) for spread, taken in self.taken.items())
+        return all(domain is not None and domain not in taken for domain, taken in domains)
 
 
 class Placer:
@@ -86,21 +102,18 @@ class Placer:
         for claim in party.surplus:
             self._tell(claim, WAITS, f'group "{party.name}" has its {party.count} claims already; this is one more')
         waiting = parties.unplaced(party, self._offers)
+        nodes = Nodes(self._nodes.list())
         if not waiting:
             await self._let_go(held)
+            self._tell_if_apart(party, nodes)
             return Done()
         self._unplaced.add(key)
-        choice = choosing.choose(
-            waiting,
-            nodes=self._nodes.list(),
-            offers=self._offers,
-            held=held,
-            allowed=lambda node: self._allows(node, party),
-        )
+        bounds = self._bounds(party, nodes)
+        choice = choosing.choose(waiting, nodes=nodes, offers=self._offers, held=held, allowed=bounds.allow)
         if choice is None:
             await self._let_go(held)
             for claim in waiting:
-                self._tell(claim, FAILED, self._why_not(party, len(waiting)), warning=True)
+                self._tell(claim, FAILED, _why_not(party, len(waiting), bounds), warning=True)
             return Done()
         if not await self._are_there(waiting):
             return Done()  # the change is seen in a moment, and looked at
@@ -136,37 +149,31 @@ class Placer:
         for volume in held:
             await self._holding.free(volume)
 
-    def _allows(self, node: Node, party: Party) -> bool:
-        """Whether the party's volumes can be on a node: where those are that it has, and away from those of others."""
-        for claim in party.members:
-            placed = parties.place_of(claim, self._offers)
-            if placed is not None and not fitting.fits_node(placed, node):
-                return False
-        for spread in party.spreads():
-            domain = node.metadata.labels.get(spread.key)
-            if domain is None or domain in self._taken(spread, party):
-                return False
-        return True
-
-    def _taken(self, spread: Spread, party: Party) -> set[str]:
-        """The domains in which other claims of a spread have their volumes."""
+    def _bounds(self, party: Party, nodes: Nodes) -> Bounds:
+        """Where the party may go: where those volumes are that it has, and away from those of others."""
         own = {claim.key for claim in party.members}
-        found: set[str] = set()
-        for claim in self._claims.cache.find(BY_SPREAD, f"{party.members[0].metadata.namespace}/{spread.name}"):
-            placed = parties.place_of(claim, self._offers) if claim.key not in own else None
-            if placed is not None:
-                found |= choosing.domains(placed, spread.key, self._nodes.list())
-        return found
+        placed = [one for claim in party.members if (one := parties.place_of(claim, self._offers)) is not None]
+        taken: dict[Spread, set[str]] = {}
+        for spread in party.spreads():
+            taken[spread] = set()
+            for claim in self._claims.cache.find(BY_SPREAD, f"{party.namespace}/{spread.name}"):
+                other = parties.place_of(claim, self._offers) if claim.key not in own else None
+                if other is not None:
+                    taken[spread] |= nodes.domains(other, spread.key)
+        return Bounds(placed=placed, taken=taken)
 
-    def _why_not(self, party: Party, waiting: int) -> str:
-        apart = "".join(
-            f", in another {spread.key} than {', '.join(sorted(self._taken(spread, party))) or 'none yet'}"
-            for spread in sorted(party.spreads(), key=lambda spread: spread.name)
+    def _tell_if_apart(self, party: Party, nodes: Nodes) -> None:
+        """On Kubernetes, claims of a class that binds at once are bound one by one before anybody can hold them."""
+        placed = [one for claim in party.members if (one := parties.place_of(claim, self._offers)) is not None]
+        common = [{node.key for node in nodes.of(volume)} for volume in placed]
+        if len(placed) < 2 or not all(common) or set.intersection(*common):
+            return
+        message = (
+            f'the claims of group "{party.name}" were bound on different nodes before they could be placed together;'
+            " use a storage class with volumeBindingMode WaitForFirstConsumer"
         )
-        if party.count == 1:
-            return f"no node has a free volume that suits this claim{apart}"
-        missing = "" if waiting == party.count else f" ({party.count - waiting} of them have theirs)"
-        return f'no node has free volumes for all {party.count} claims of group "{party.name}"{missing}{apart}'
+        for claim in party.members:
+            self._tell(claim, APART, message, warning=True)
 
     def _tell_incomplete(self, party: Party) -> None:
         message = f'{len(party.members)} of {party.count} claims of group "{party.name}" are there'
@@ -207,6 +214,17 @@ class Placer:
     def _wake_all(self) -> None:
         for key in self._unplaced:
             self._queue.add(key)
+
+
+def _why_not(party: Party, waiting: int, bounds: Bounds) -> str:
+    apart = "".join(
+        f", in another {spread.key} than {', '.join(sorted(domains)) or 'none yet'}"
+        for spread, domains in sorted(bounds.taken.items(), key=lambda one: one[0].name)
+    )
+    if party.count == 1:
+        return f"no node has a free volume that suits this claim{apart}"
+    missing = "" if waiting == party.count else f" ({party.count - waiting} of them have theirs)"
+    return f'no node has free volumes for all {party.count} claims of group "{party.name}"{missing}{apart}'
 
 
 def _matters(node: Node) -> tuple[object, ...]:

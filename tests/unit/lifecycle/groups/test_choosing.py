@@ -10,10 +10,11 @@ from tests.unit.lifecycle.matching.samples import claim, reference, volume
 from localpv import errors
 from localpv.api.kinds import Node
 from localpv.lifecycle.groups import choosing, parties
+from localpv.lifecycle.groups.choosing import Nodes
 from localpv.lifecycle.matching import wishes
 from localpv.lifecycle.matching.offers import Offers
 
-NODES = [samples.node("one"), samples.node("two")]
+NODES = Nodes([samples.node("one"), samples.node("two")])
 
 
 def in_group(name: str, *, count: int = 2, group: str = "g") -> dict[str, str]:
@@ -50,7 +51,7 @@ def test_a_node_that_takes_no_pods_is_not_chosen() -> None:
         {"metadata": {"name": "one", "labels": {"kubernetes.io/hostname": "one"}}, "spec": {"unschedulable": True}},
         Node,
     )
-    assert choosing.choose([claim()], nodes=[closed], offers=Offers([volume(node="one")])) is None
+    assert choosing.choose([claim()], nodes=Nodes([closed]), offers=Offers([volume(node="one")])) is None
 
 
 def test_what_is_held_already_counts_as_free() -> None:
@@ -87,3 +88,22 @@ def test_a_group_has_the_same_key_for_all_its_claims_and_another_in_each_namespa
     assert parties.is_group(parties.key_of(first))
     assert parties.key_of(claim("c", annotations=in_group("c", group="other"))) != parties.key_of(first)
     assert parties.key_of(claim("d")) == ""
+
+
+def test_a_volume_is_where_its_affinity_says_by_name_or_by_any_other_label() -> None:
+    nodes = Nodes([samples.node("one", zone="a"), samples.node("two", zone="a"), samples.node("three", zone="b")])
+
+    def where(*terms: dict[str, list[str]]) -> list[str]:
+        expressions = [
+            [{"key": key, "operator": "In", "values": values} for key, values in term.items()] for term in terms
+        ]
+        required = {"nodeSelectorTerms": [{"matchExpressions": one} for one in expressions]}
+        return sorted(node.key for node in nodes.of(volume(nodeAffinity={"required": required})))
+
+    hostname = "kubernetes.io/hostname"
+    assert where({hostname: ["one"]}) == ["one"]
+    assert where({hostname: ["one", "three"], "zone": ["a"]}) == ["one"]
+    assert where({"zone": ["a"]}) == ["one", "two"]
+    assert where({hostname: ["one"]}, {"zone": ["b"]}) == ["one", "three"]
+    assert sorted(node.key for node in nodes.of(volume())) == ["one", "three", "two"]
+    assert nodes.domains(volume(node="three"), "zone") == {"b"}
