@@ -107,8 +107,15 @@ class Workloads:
             *(self._claims, self._pods, self._revisions, self._sets),
             *(self._deployments, self._stateful, self._jobs, self._nodes, self._daemons),
         )  # type: ignore[assignment]
+
+        async def synced() -> None:
+            for known in sources:
+                await known.wait_synced()
+
+        # All lists are asked for at once; work begins when the last of them is there.
         for known in sources:
-            group.add("cache", known.run, ready=known.wait_synced)
+            last = known is sources[-1]
+            group.add(f"cache of {known.kind}", known.run, ready=synced if last else None)
         for name, reconcile in work.items():
             controller = Controller(name, reconcile, queue=self._queues[name], clock=clock, workers=WORKERS)
             group.add(name, controller.run)

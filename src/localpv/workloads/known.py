@@ -29,6 +29,7 @@ class Known(Generic[K]):
     def __init__(
         self, client: Client, kind: type[K], *, clock: Clock, indexes: Mapping[str, Index[K]] | None = None
     ) -> None:
+        self.kind = kind.resource.kind
         self._kind = kind
         self._objects = client.objects(kind)
         self._untyped = client.untyped(kind.resource)
