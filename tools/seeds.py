@@ -1,12 +1,13 @@
 """Prints every requirement with the tests that carry its id, their last results on each engine, and what has none.
 
-A test carries an id by the marker `@pytest.mark.seed("API-1")`. Results come from `.seeds/`, which every
-run of the tests brings up to date.
+A test carries an id by the marker `pytest.mark.seed("API-1")`: its own, that of one of its parameters, or that of its
+whole file. Results come from `.seeds/`, which every run of the tests brings up to date.
 """
 
 from __future__ import annotations
 
 import ast
+import itertools
 import json
 import sys
 from collections import defaultdict
@@ -28,13 +29,24 @@ def requirements() -> Iterator[tuple[str, str, str]]:
 
 def marked(path: Path) -> Iterator[tuple[str, str]]:
     """(id, name of the test) for every marker in a test file."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            continue
-        for decorator in node.decorator_list:
-            if isinstance(decorator, ast.Call) and ast.unparse(decorator.func).endswith("mark.seed"):
-                for argument in decorator.args:
-                    yield ast.literal_eval(argument), node.name
+    module = ast.parse(path.read_text())
+    of_all = {one for node in module.body if _is_mark_of_file(node) for one in _ids(node)}
+    for node in ast.walk(module):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            own = {one for decorator in node.decorator_list for one in _ids(decorator)}
+            of_file = of_all if node.name.startswith("test_") else set()
+            for identity in sorted(own | of_file):
+                yield identity, node.name
+
+
+def _is_mark_of_file(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Assign) and any(ast.unparse(target) == "pytestmark" for target in node.targets)
+
+
+def _ids(node: ast.AST) -> Iterator[str]:
+    for inside in ast.walk(node):
+        if isinstance(inside, ast.Call) and ast.unparse(inside.func).endswith("mark.seed"):
+            yield from (ast.literal_eval(argument) for argument in inside.args)
 
 
 def tests_by_id() -> dict[str, list[str]]:
@@ -45,16 +57,20 @@ def tests_by_id() -> dict[str, list[str]]:
     return found
 
 
-def results() -> dict[str, dict[str, dict[str, int]]]:
-    """engine -> test without its parameters -> outcome -> how often"""
-    found: dict[str, dict[str, dict[str, int]]] = {}
+Shown = dict[tuple[str, str], dict[str, int]]
+"""(id, test without its parameters) -> outcome -> how often"""
+
+
+def results() -> dict[str, Shown]:
+    """By engine. A parameter counts only for the ids that it carries."""
+    found: dict[str, Shown] = {}
     for engine in ENGINES:
         path = RESULTS / f"{engine}.json"
-        counts: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+        counts: Shown = defaultdict(lambda: defaultdict(int))
         for nodeid, entry in json.loads(path.read_text()).items() if path.exists() else ():
             file, *names = nodeid.split("[")[0].split("::")
-            for name in names:
-                counts[f"{file}::{name}"][entry["outcome"]] += 1
+            for name, identity in itertools.product(names, entry["ids"]):
+                counts[identity, f"{file}::{name}"][entry["outcome"]] += 1
         found[engine] = counts
     return found
 
@@ -80,10 +96,10 @@ def main() -> int:
             continue
         total["tested"] += 1
         for test in tests[identity]:
-            said = ", ".join(f"{engine}: {verdict(outcomes[engine].get(test, {}))}" for engine in ENGINES)
+            said = ", ".join(f"{engine}: {verdict(outcomes[engine].get((identity, test), {}))}" for engine in ENGINES)
             print(f"          {test}  ({said})")
         for engine in ENGINES:
-            verdicts = {verdict(outcomes[engine].get(test, {})) for test in tests[identity]}
+            verdicts = {verdict(outcomes[engine].get((identity, test), {})) for test in tests[identity]}
             if "passed" in verdicts and "FAILED" not in verdicts:
                 total[engine] += 1
     print(f"\n{'part':10}{'lines':>7}{'tested':>8}{'embedded':>10}{'kubernetes':>12}")
