@@ -119,6 +119,10 @@ def test_cleaning_jobs_tolerate_what_agents_tolerate() -> None:
             "storageClassMap: {raw: {hostDir: /a, volumeMode: Block}}\nagent: {privileged: no}",
             "storageClassMap.raw.volumeMode: Block needs agents that are privileged, and agent says no",
         ),
+        (
+            "storageClassMap: {any: {hostDir: /a, volumeMode: Auto}}\nagent: {privileged: no}",
+            "storageClassMap.any.volumeMode: Auto needs agents that are privileged, and agent says no",
+        ),
     ],
 )
 def test_what_is_wrong_is_told_with_its_place(text: str, wrong: str) -> None:

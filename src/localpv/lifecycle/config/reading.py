@@ -53,6 +53,9 @@ CLASS_KEYS = (
     "reclaim",
     "nodeLoss",
 )
+AUTO_MODE = "Auto"
+"""Devices become Block volumes and directories Filesystem volumes, in one class."""
+
 ACCESS_MODES = ("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod")
 TOLERATION_KEYS = ("key", "operator", "value", "effect", "tolerationSeconds")
 
@@ -140,14 +143,15 @@ def _class(name: str, value: Value) -> ClassSettings | None:
         value.wrong("has no hostDir")
     host_dir = _folder(found["hostDir"], pattern) if "hostDir" in found else None
     mount_dir = _folder(found["mountDir"], pattern) if "mountDir" in found else host_dir
-    mode = found["volumeMode"].choice([*VolumeMode]) if "volumeMode" in found else None
+    mode = found["volumeMode"].choice([*VolumeMode, AUTO_MODE]) if "volumeMode" in found else None
     access = found["accessMode"].choice(ACCESS_MODES) if "accessMode" in found else None
     reclaim = found["reclaim"].choice([*Reclaim]) if "reclaim" in found else None
     settings = ClassSettings(
         name=name,
         host_dir=host_dir or "",
         mount_dir=mount_dir or "",
-        volume_mode=mode or VolumeMode.FILESYSTEM.value,
+        # Left out it is Filesystem, also for devices: so the classic provisioner has it, whose volumes are taken over.
+        volume_mode="" if mode == AUTO_MODE else mode or VolumeMode.FILESYSTEM.value,
         access_mode=access or ACCESS_MODES[0],
         fs_type=(found["fsType"].text() or "") if "fsType" in found else "",
         name_pattern=pattern,

@@ -65,6 +65,8 @@ class ClassSettings:
     """The same directory as the agent sees it, which differs when the agent runs in a container."""
 
     volume_mode: str = VolumeMode.FILESYSTEM.value
+    """Empty: devices are offered as devices and directories as file systems."""
+
     access_mode: str = "ReadWriteOnce"
     fs_type: str = ""
     name_pattern: NamePattern = globs.ALL
