@@ -19,7 +19,7 @@ PODS = "/api/v1/namespaces/default/pods"
 EVENTS = "/api/v1/namespaces/default/events"
 NODE = "here"
 READY_SECONDS = 20.0
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 45.0
 
 Object = dict[str, Any]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.pods.machine import Machine, condition, main, restarts, state
+from tests.pods.machine import PODS, Machine, condition, main, restarts, state
 
 
 def box(name: str, script: str, **more: Any) -> dict[str, Any]:
@@ -97,3 +97,29 @@ def test_tcp_probe_reaches_into_the_network_of_the_pod(machine: Machine) -> None
     probe = {"tcpSocket": {"port": 9000}, "periodSeconds": 1}
     machine.create(pod_of(box("main", "while :; do nc -l -p 9000 < /dev/null; done", readinessProbe=probe)), "open")
     machine.until_ready("open")
+
+
+def test_container_is_replaced_when_its_image_is_changed(machine: Machine) -> None:
+    machine.create(pod_of(box("main", "sleep 1000")), "updated")
+    machine.until_ready("updated")
+    patch = {"spec": {"containers": [{"name": "main", "image": "busybox:2"}]}}
+    machine.api.strategic(f"{PODS}/updated", patch)
+    pod = machine.until(
+        "updated", lambda pod: restarts(pod) == 1 and main(pod)["ready"], "it runs from the other image"
+    )
+    assert main(pod)["image"] == "busybox:2"
+    assert "definition changed" in machine.until_event("updated", "Killing")
+
+
+def test_hook_may_be_a_request(machine: Machine) -> None:
+    server = box(
+        "server", "while :; do nc -l -p 8080 -e sh -c 'read x; echo $x > /data/asked; echo HTTP/1.0 200 OK; echo'; done"
+    )
+    hook = {"preStop": {"httpGet": {"port": 8080, "path": "/goodbye"}}}
+    script = "trap 'cat /data/asked; exit 0' TERM; while :; do sleep 0.05; done"
+    whole = pod_of(box("main", script, lifecycle=hook), inits=(server | {"restartPolicy": "Always"},))
+    machine.create(whole | {"terminationGracePeriodSeconds": 20}, "asking", finalizers=["a.b/c"])
+    machine.until_ready("asking")
+    machine.delete("asking", wait=False)
+    machine.until_phase("asking", "Succeeded", "Failed")
+    assert machine.logs("asking", container="main").startswith("GET /goodbye")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+
 import pytest
-from tests.pods.machine import Machine, condition, main
+from tests.pods.machine import Machine, condition, main, restarts
 
 
 def test_pod_runs_says_so_and_leaves_nothing(machine: Machine) -> None:
@@ -122,3 +125,15 @@ def test_any_tag_of_busybox_is_there(machine: Machine) -> None:
     one = {"name": "main", "image": "busybox:1.28.4", "command": ["true"], "imagePullPolicy": "Always"}
     machine.create({"containers": [one], "restartPolicy": "Never"}, "tagged")
     machine.until_phase("tagged", "Succeeded")
+
+
+def test_container_whose_monitor_dies_is_replaced_and_nothing_of_it_stays(machine: Machine) -> None:
+    machine.remember(machine.run("lost", "sleep 1000", restart="Always"))
+    machine.until_ready("lost")
+    [monitor] = machine.monitors()
+    os.kill(monitor, signal.SIGKILL)
+    pod = machine.until("lost", lambda pod: restarts(pod) == 1 and main(pod)["ready"], "there is another one")
+    ended = main(pod)["lastState"]["terminated"]
+    assert (ended["exitCode"], ended["reason"]) == (255, "Unknown")
+    machine.delete("lost")
+    machine.eventually(machine.is_clean, "nothing is left")

@@ -112,7 +112,7 @@ def test_raw_device_that_is_read_only_cannot_be_written(machine: Machine, device
     text = run_once(
         machine,
         "readonly",
-        "head -c 4 /dev/xvda | wc -c; dd if=/dev/zero of=/dev/xvda bs=1 count=1",
+        "head -c 4 /dev/xvda | wc -c; dd if=/dev/zero of=/dev/xvda bs=1 count=1; true",
         {"volumes": [volume]},
         volumeDevices=[{"name": "data", "devicePath": "/dev/xvda"}],
     )

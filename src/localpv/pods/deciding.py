@@ -24,6 +24,9 @@ class Plan:
     stop: list[str] = field(default_factory=list)
     """Containers that are not needed any more, in the order in which they go."""
 
+    changed: list[str] = field(default_factory=list)
+    """Containers that run from another image than the pod asks for now."""
+
     backing_off: dict[str, float] = field(default_factory=dict)
     """Containers that wait to be started again, and how long they wait in all."""
 
@@ -74,13 +77,16 @@ def plan(
     made.over = True
     for container in pod.spec.containers:
         record = latest.get(container.name)
-        if record is not None and record.end is not None and not restarts(policy, record.end.exit_code):
+        other = record is not None and record.image != container.image
+        if record is not None and record.end is not None and not other and not restarts(policy, record.end.exit_code):
             continue
         made.over = False
-        if record is None:
+        if record is None or (other and record.end is not None):
             made.start.append(container)
         elif record.end is not None:
             _again(made, container, record, now)
+        elif other:
+            made.changed.append(container.name)
     if made.over:
         made.start, made.backing_off, made.again = [], {}, None
         made.stop = _sidecars(pod, latest)

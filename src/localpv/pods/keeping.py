@@ -7,11 +7,10 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from localpv import errors
 from localpv.api import kinds
 from localpv.host.containers import Containers
 from localpv.lifecycle.events import Events
-from localpv.pods import inside, probing, stopping
+from localpv.pods import probing, stopping
 from localpv.pods.live import Live, Watched
 from localpv.pods.places import Places
 from localpv.pods.probing import Health, Prober
@@ -97,21 +96,23 @@ class Keeper:
     async def started(self, pod: kinds.Pod, container: kinds.Container, record: Record, live: Live) -> None:
         """Run the hook after the start; a container whose hook fails is ended."""
         hook = container.lifecycle.post_start if container.lifecycle is not None else None
-        if hook is None:
+        if hook is None or await self._hook(hook, container, record, HOOK_SECONDS):
             return
-        try:
-            if hook.exec is not None:
-                bundle = self._records.bundle(record)
-                answer = await inside.run(self._containers, bundle, hook.exec.command, seconds=HOOK_SECONDS)
-                if answer.exit_code == 0:
-                    return
-            elif hook.sleep is not None:
-                await self._clock.sleep(hook.sleep.seconds)
-                return
-        except errors.HostError as error:
-            log.info("hook after the start failed id=%s reason=%s", record.id, error)
         self._events.tell(pod, "FailedPostStartHook", "PostStartHook failed", warning=True)
         self.stop(pod, record, live, float(pod.spec.termination_grace_period_seconds or 30))
+
+    async def _hook(
+        self, hook: kinds.LifecycleHandler, container: kinds.Container, record: Record, seconds: float
+    ) -> bool:
+        if hook.sleep is not None:
+            await self._clock.sleep(hook.sleep.seconds)
+            return True
+        probe = kinds.Probe(exec=hook.exec, http_get=hook.http_get, timeout_seconds=max(int(seconds), 1))
+        sandbox = self._places.sandbox(record.pod_uid)
+        wrong = await self._prober.ask(probe, container, self._records.bundle(record), sandbox)
+        if wrong:
+            log.info("hook failed id=%s reason=%s", record.id, wrong)
+        return not wrong
 
     def stop(self, pod: kinds.Pod | None, record: Record, live: Live, grace: float) -> bool:
         """Begin to end a container, or hurry it; True when it has just begun."""
@@ -130,14 +131,21 @@ class Keeper:
         return True
 
     async def _see_through(self, pod: kinds.Pod | None, record: Record, stop: Stop) -> None:
-        hook = _pre_stop(pod, record.container)
-        if not await stopping.run(stop, hook, containers=self._containers, clock=self._clock) and pod is not None:
+        container = _spec_of(pod, record.container)
+        handler = container.lifecycle.pre_stop if container is not None and container.lifecycle is not None else None
+
+        async def hook(seconds: float) -> bool:
+            assert handler is not None and container is not None
+            return await self._hook(handler, container, record, seconds)
+
+        content = await stopping.run(
+            stop, hook if handler is not None else None, containers=self._containers, clock=self._clock
+        )
+        if not content and pod is not None:
             self._events.tell(pod, "FailedPreStopHook", "PreStopHook failed", warning=True)
         self._wake(record.pod_uid)
 
 
-def _pre_stop(pod: kinds.Pod | None, name: str) -> kinds.LifecycleHandler | None:
-    if pod is None:
-        return None
-    container = next((one for one in (*pod.spec.containers, *pod.spec.init_containers) if one.name == name), None)
-    return container.lifecycle.pre_stop if container is not None and container.lifecycle is not None else None
+def _spec_of(pod: kinds.Pod | None, name: str) -> kinds.Container | None:
+    every = (*pod.spec.containers, *pod.spec.init_containers) if pod is not None else ()
+    return next((one for one in every if one.name == name), None)

@@ -178,7 +178,9 @@ def _http(get: kinds.HTTPGetAction, port: int, seconds: float) -> str:
         connection = http.client.HTTPConnection(host, port, timeout=seconds)
     try:
         path = get.path if get.path.startswith("/") else f"/{get.path}"
-        connection.request("GET", path, headers={"User-Agent": "kube-probe/1.35", "Accept": "*/*"})
+        headers = {"User-Agent": "kube-probe/1.35", "Accept": "*/*"}
+        headers |= {header.name: header.value for header in get.http_headers}
+        connection.request("GET", path, headers=headers)
         answer = connection.getresponse()
         answer.read(MOST_BODY)
         return "" if 200 <= answer.status < 400 else f"HTTP probe failed with statuscode: {answer.status}"

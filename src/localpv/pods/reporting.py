@@ -220,6 +220,8 @@ def patch(pod: kinds.Pod, new: kinds.PodStatus) -> dict[str, Any]:
     if "hostIP" in body:
         body["hostIPs"] = [{"ip": body["hostIP"]}]
     body.pop("qosClass", None)
+    if pod.metadata.generation:
+        body["observedGeneration"] = pod.metadata.generation
     return {"metadata": {"uid": pod.metadata.uid}, "status": body}
 
 

@@ -23,8 +23,10 @@ from localpv.pods.probing import Prober
 from localpv.pods.records import Records
 from localpv.pods.rotating import Rotator
 from localpv.pods.starting import Starter
+from localpv.pods.status_writer import StatusWriter
+from localpv.pods.telling import Events, Teller
 from localpv.pods.undertaking import Undertaker
-from localpv.pods.worker import Admit, Events, Worker
+from localpv.pods.worker import Admit, Worker
 from localpv.runtime.backoff import KeyedBackoff
 from localpv.runtime.clock import Clock
 from localpv.runtime.controller import Controller
@@ -110,7 +112,6 @@ class PodRunner:
         )
         self._worker = Worker(
             node=node,
-            host_ip=host_ip,
             find=self._find,
             objects=objects,
             volumes=volumes,
@@ -120,7 +121,8 @@ class PodRunner:
             undertaker=self._undertaker,
             records=self.records,
             places=places,
-            events=events,
+            status=StatusWriter(objects=objects, records=self.records, host_ip=host_ip, clock=clock),
+            teller=Teller(events),
             clock=clock,
             admit=admit,
         )

@@ -58,6 +58,8 @@ class Starter:
         self, pod: kinds.Pod, container: kinds.Container, prepared: Mapping[str, Prepared], *, delay: float
     ) -> Record:
         """Make the next attempt of a container, ready to be started; NotStarted says why it cannot be."""
+        if pod.spec.share_process_namespace:
+            raise BadConfig("shareProcessNamespace is not supported on this engine", hint="leave it out")
         image = self.find_image(container)
         attempts = self.records.of(pod.metadata.uid).get(container.name, [])
         number = attempts[-1].attempt + 1 if attempts else _known_restarts(pod, container)

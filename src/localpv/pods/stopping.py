@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
+from typing import Any
 
-from localpv import errors
-from localpv.api import kinds
 from localpv.host.containers import Bundle, Containers
-from localpv.pods import inside
 from localpv.runtime.clock import Clock
 
 KILL_SECONDS = 10.0
@@ -18,6 +17,9 @@ KILL_SECONDS = 10.0
 
 SHORTEST_SECONDS = 2.0
 """What is left for a container whose hook has used up the time."""
+
+Hook = Callable[[float], Coroutine[Any, Any, bool]]
+"""Told how many seconds there are; says whether all went well."""
 
 log = logging.getLogger(__name__)
 
@@ -42,11 +44,11 @@ class Stop:
             self.sooner.set()
 
 
-async def run(stop: Stop, hook: kinds.LifecycleHandler | None, *, containers: Containers, clock: Clock) -> bool:
+async def run(stop: Stop, hook: Hook | None, *, containers: Containers, clock: Clock) -> bool:
     """See it through; False when the hook failed."""
     content = True
     if hook is not None and not stop.ended.is_set():
-        content = await _hook(stop, hook, containers=containers, clock=clock)
+        content = await _hook(stop, hook, clock=clock)
         stop.deadline = max(stop.deadline, clock.monotonic() + SHORTEST_SECONDS)
     if stop.deadline > clock.monotonic():
         await containers.signal(stop.bundle, signal.SIGTERM)
@@ -64,19 +66,17 @@ async def run(stop: Stop, hook: kinds.LifecycleHandler | None, *, containers: Co
     return content
 
 
-async def _hook(stop: Stop, hook: kinds.LifecycleHandler, *, containers: Containers, clock: Clock) -> bool:
+async def _hook(stop: Stop, hook: Hook, *, clock: Clock) -> bool:
     left = max(stop.deadline - clock.monotonic(), 0.1)
+    work = asyncio.ensure_future(hook(left))
+    ended = asyncio.ensure_future(stop.ended.wait())
     try:
-        async with asyncio.timeout(left):
-            if hook.exec is not None:
-                answer = await inside.run(containers, stop.bundle, hook.exec.command, seconds=left)
-                return answer.exit_code == 0
-            if hook.sleep is not None:
-                await _first(stop, float(hook.sleep.seconds))
-    except (TimeoutError, errors.HostError) as error:
-        log.info("hook before the end failed id=%s reason=%s", stop.bundle.id, error)
-        return False
-    return True
+        # Not longer than the container is there, nor than it has time.
+        await asyncio.wait((work, ended), timeout=left, return_when=asyncio.FIRST_COMPLETED)
+        return not work.done() or work.result()
+    finally:
+        for task in (work, ended):
+            task.cancel()
 
 
 async def _first(stop: Stop, seconds: float) -> None:

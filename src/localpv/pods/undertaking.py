@@ -140,8 +140,12 @@ class Undertaker:
                 boot="",
                 created_at="",
             )
-            await self._containers.delete(self._records.bundle(stranger))
-            await starting.remove_folder(self._layers, self._places.container(id_))
+            try:
+                await self._containers.delete(self._records.bundle(stranger))
+                await starting.remove_folder(self._layers, self._places.container(id_))
+            except errors.HostError as error:
+                # It harms nobody, and the next start tries again.
+                log.warning("container of an unknown pod cannot be removed id=%s reason=%s", id_, error)
 
     async def leftovers(self) -> frozenset[str]:
         """Pods of which anything is on the disk."""

@@ -14,18 +14,20 @@ from typing import Protocol
 
 from localpv import errors
 from localpv.api import kinds
-from localpv.api.kinds import Kind, StateWaiting
-from localpv.client.objects import Objects, Patch
+from localpv.api.kinds import StateWaiting
+from localpv.client.objects import Objects
 from localpv.host.sandboxes import Sandboxes
 from localpv.lifecycle.mount.waiting import NotReady, Prepared
 from localpv.lifecycle.schedule import admission
-from localpv.pods import bundle, deciding, files, reporting, starting
+from localpv.pods import bundle, deciding, files
 from localpv.pods.keeping import Keeper
 from localpv.pods.live import Live
 from localpv.pods.places import Places
 from localpv.pods.problems import NoImage, NotStarted, RunError
 from localpv.pods.records import Record, Records
 from localpv.pods.starting import Starter
+from localpv.pods.status_writer import StatusWriter
+from localpv.pods.telling import Teller
 from localpv.pods.undertaking import Undertaker
 from localpv.runtime.clock import Clock
 from localpv.runtime.controller import Done, LookAgain, Outcome
@@ -47,10 +49,6 @@ FINISHED = ("Succeeded", "Failed")
 log = logging.getLogger(__name__)
 
 
-class Events(Protocol):
-    def tell(self, about: Kind, reason: str, message: str, *, warning: bool = False, part: str = "") -> None: ...
-
-
 class Volumes(Protocol):
     async def set_up(self, pod: kinds.Pod) -> Mapping[str, Prepared]: ...
 
@@ -68,7 +66,6 @@ class Worker:
         self,
         *,
         node: str,
-        host_ip: str,
         find: Callable[[str], kinds.Pod | None],
         objects: Objects[kinds.Pod],
         volumes: Volumes,
@@ -78,16 +75,18 @@ class Worker:
         undertaker: Undertaker,
         records: Records,
         places: Places,
-        events: Events,
+        status: StatusWriter,
+        teller: Teller,
         clock: Clock,
         admit: Admit | None = None,
     ) -> None:
-        self._node, self._host_ip = node, host_ip
+        self._node = node
         self._find, self._objects = find, objects
         self._volumes, self._sandboxes = volumes, sandboxes
         self._starter, self._keeper, self._undertaker = starter, keeper, undertaker
         self._records, self._places = records, places
-        self._events, self._clock, self._admit = events, clock, admit
+        self._status, self._teller = status, teller
+        self._clock, self._admit = clock, admit
         self._live: dict[str, Live] = {}
 
     def live(self, uid: str) -> Live:
@@ -119,7 +118,9 @@ class Worker:
             try:
                 await self._start(pod, container, live)
             except NotStarted as error:
-                self._tell_failure(pod, container, error)
+                told = live.waiting.get(container.name)
+                if told is None or told.message != error.message:
+                    self._teller.failed(pod, container.name, error)
                 if not isinstance(error, RunError):  # that one is an attempt like any other, and ended
                     trouble = error
                     live.waiting[container.name] = StateWaiting(reason=error.reason, message=error.message)
@@ -127,14 +128,19 @@ class Worker:
             made = self._plan(pod, live)
         for name in made.stop[:1]:
             self._stop(pod, live, self._records.latest(uid)[name], self._grace(pod), f"Stopping container {name}")
+        for name in made.changed:
+            message = f"Container {name} definition changed, will be restarted"
+            self._stop(pod, live, self._records.latest(uid)[name], self._grace(pod), message)
         for record in self._records.latest(uid).values():
             if record.running and (watched := live.watched.get(record.id)) and watched.health.dead:
                 probe = watched.health.dead
                 message = f"Container {record.container} failed {probe} probe, will be restarted"
-                self._stop(pod, live, record, self._grace(pod), message)
-        self._tell_back_off(pod, live, made)
+                self._stop(pod, live, record, self._grace(pod, record.container, probe), message)
+        for name in made.backing_off.keys() - live.backed_off:
+            live.backed_off.add(name)
+            self._teller.back_off(pod, name)
         over = made.over and not made.stop
-        await self._report(pod, live, made, over=over)
+        await self._status.write(pod, live, made, over=over)
         if over:
             return await self._settle(pod, live)
         if made.start and trouble is None:
@@ -152,12 +158,15 @@ class Worker:
             try:
                 live.prepared = await self._volumes.set_up(pod)
             except NotReady as error:
-                said = f"{error.message}; {error.hint}" if error.hint else error.message
-                self._events.tell(pod, error.event, said, warning=True)
-                await self._report(pod, live, deciding.Plan())
+                self._teller.not_ready(pod, error)
+                # What runs already goes on, and its end is told; nothing new starts.
+                await self._status.write(pod, live, self._plan(pod, live))
                 raise
         else:
-            await self._volumes.refresh(pod)
+            try:
+                await self._volumes.refresh(pod)
+            except NotReady as error:
+                self._teller.not_ready(pod, error)
         if not live.sandbox:
             names = bundle.shared_namespaces(pod)
             folder = self._places.sandbox(uid)
@@ -168,15 +177,13 @@ class Worker:
         assert live.prepared is not None
         attempts = self._records.of(pod.metadata.uid).get(container.name, [])
         delay = deciding.next_delay(attempts[-1]) if attempts else 0.0
-        part = _part(pod, container)
         self._starter.find_image(container)
         if container.name not in live.waiting:
-            said = f'Container image "{container.image}" already present on machine'
-            self._events.tell(pod, "Pulled", said, part=part)
+            self._teller.pulled(pod, container)
         record = await self._starter.create(pod, container, live.prepared, delay=delay)
-        self._events.tell(pod, "Created", f"Created container: {container.name}", part=part)
+        self._teller.created(pod, container.name)
         record = await self._starter.start(record)
-        self._events.tell(pod, "Started", f"Started container {container.name}", part=part)
+        self._teller.started(pod, container.name)
         live.waiting.pop(container.name, None)
         live.backed_off.discard(container.name)
         self._keeper.watch(pod, container, record, live)
@@ -195,8 +202,10 @@ class Worker:
         """The pod as a whole has failed: end what runs, then say so."""
         if self._stop_next(pod, live, self._grace(pod)):
             return Done()
-        await self._report(pod, live, deciding.Plan(over=True), over=True, reason=reason, message=before + message)
-        self._events.tell(pod, reason, message, warning=True)
+        await self._status.write(
+            pod, live, deciding.Plan(over=True), over=True, reason=reason, message=before + message
+        )
+        self._teller.whole(pod, reason, message)
         return await self._settle(pod, live)
 
     async def _settle(self, pod: kinds.Pod, live: Live) -> Outcome:
@@ -212,10 +221,10 @@ class Worker:
         assert pod.metadata.deletion_timestamp is not None
         left = kinds.read_time(pod.metadata.deletion_timestamp) - self._clock.now()
         if self._stop_next(pod, live, max(left.total_seconds(), FORCED_SECONDS)):
-            await self._report(pod, live, self._plan(pod, live))
+            await self._status.write(pod, live, self._plan(pod, live))
             return Done()
         if pod.status.phase not in FINISHED:
-            await self._report(pod, live, self._plan(pod, live), over=True)
+            await self._status.write(pod, live, self._plan(pod, live), over=True)
         uid, meta = pod.metadata.uid, pod.metadata
         await self._undertaker.release(uid)
         live.prepared, live.sandbox = None, False
@@ -251,74 +260,7 @@ class Worker:
 
     def _stop(self, pod: kinds.Pod, live: Live, record: Record, grace: float, message: str) -> None:
         if self._keeper.stop(pod, record, live, grace):
-            container = _spec_of(pod, record.container)
-            self._events.tell(pod, "Killing", message, part=_part(pod, container) if container else "")
-
-    async def _report(
-        self,
-        pod: kinds.Pod,
-        live: Live,
-        made: deciding.Plan,
-        *,
-        over: bool = False,
-        reason: str = "",
-        message: str = "",
-    ) -> None:
-        """Write the status, if it is another than before."""
-        uid = pod.metadata.uid
-        waiting = dict(live.waiting)
-        for name, delay in made.backing_off.items():
-            waiting[name] = StateWaiting(reason="CrashLoopBackOff", message=_back_off(pod, name, delay))
-        healthy = {
-            record.container: watched.health
-            for record in self._records.latest(uid).values()
-            if record.running and (watched := live.watched.get(record.id)) is not None
-        }
-        world = reporting.World(
-            records=self._records.of(uid),
-            waiting=waiting if not over else {},
-            ready=frozenset(name for name, health in healthy.items() if health.ready and health.started),
-            started=frozenset(name for name, health in healthy.items() if health.started),
-            initialized=made.initialized,
-            sandbox=live.sandbox and not over,
-            over=over,
-            reason=reason,
-            message=message,
-            now=starting.now(self._clock),
-            host_ip=self._host_ip,
-        )
-        newest = live.newest(pod)
-        new = reporting.status(newest, world)
-        if new == newest.status:
-            return
-        try:
-            live.written = await self._objects.patch(
-                pod.metadata.name,
-                reporting.patch(pod, new),
-                pod.metadata.namespace,
-                how=Patch.STRATEGIC,
-                subresource="status",
-            )
-        except errors.NotFound:
-            live.written = None  # it went meanwhile; the cache will say so
-
-    def _tell_failure(self, pod: kinds.Pod, container: kinds.Container, error: NotStarted) -> None:
-        part = _part(pod, container)
-        if isinstance(error, NoImage):
-            self._events.tell(pod, error.reason, error.message, warning=True, part=part)
-            self._events.tell(pod, "Failed", f"Error: {error.reason}", warning=True, part=part)
-        else:
-            said = f"Error: {error.message}; {error.hint}" if error.hint else f"Error: {error.message}"
-            self._events.tell(pod, "Failed", said, warning=True, part=part)
-
-    def _tell_back_off(self, pod: kinds.Pod, live: Live, made: deciding.Plan) -> None:
-        for name in made.backing_off:
-            if name not in live.backed_off:
-                live.backed_off.add(name)
-                container = _spec_of(pod, name)
-                meta = pod.metadata
-                said = f"Back-off restarting failed container {name} in pod {meta.name}_{meta.namespace}({meta.uid})"
-                self._events.tell(pod, "BackOff", said, warning=True, part=_part(pod, container) if container else "")
+            self._teller.killing(pod, record.container, message)
 
     async def _refused(self, pod: kinds.Pod) -> tuple[str, str] | None:
         """Asked once, before anything of the pod is on this machine."""
@@ -338,22 +280,15 @@ class Worker:
             return None
         return (kinds.read_time(started) + timedelta(seconds=seconds) - self._clock.now()).total_seconds()
 
-    def _grace(self, pod: kinds.Pod) -> float:
+    def _grace(self, pod: kinds.Pod, container: str = "", probe: str = "") -> float:
+        """How long containers have to end; a probe may give its own container another time."""
         seconds = pod.spec.termination_grace_period_seconds
+        if (spec := _spec_of(pod, container)) is not None:
+            failed = spec.liveness_probe if probe == "liveness" else spec.startup_probe
+            if failed is not None and failed.termination_grace_period_seconds is not None:
+                seconds = failed.termination_grace_period_seconds
         return float(30 if seconds is None else seconds)
-
-
-def _back_off(pod: kinds.Pod, name: str, delay: float) -> str:
-    minutes, seconds = divmod(int(delay), 60)
-    told = f"{minutes}m{seconds}s" if minutes else f"{seconds}s"
-    meta = pod.metadata
-    return f"back-off {told} restarting failed container={name} pod={meta.name}_{meta.namespace}({meta.uid})"
 
 
 def _spec_of(pod: kinds.Pod, name: str) -> kinds.Container | None:
     return next((one for one in (*pod.spec.containers, *pod.spec.init_containers) if one.name == name), None)
-
-
-def _part(pod: kinds.Pod, container: kinds.Container) -> str:
-    lists = "initContainers" if container in pod.spec.init_containers else "containers"
-    return f"spec.{lists}{{{container.name}}}"

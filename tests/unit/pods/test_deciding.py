@@ -110,3 +110,10 @@ def test_containers_stop_together_and_sidecars_after_them_last_first() -> None:
     assert deciding.stop_order(of, latest) == [["a", "b"], ["side2"], ["side"]]
     latest["a"] = latest["b"] = record("x", code=0)
     assert deciding.stop_order(of, latest) == [["side2"], ["side"]]
+
+
+def test_container_whose_image_was_changed_is_replaced_whatever_the_policy() -> None:
+    of = pod(containers=[container(image="busybox:2")], restart="Never")
+    assert plan(of, record()).changed == ["main"]
+    made = plan(of, record(attempt=4, code=143, delay=300))
+    assert starts(made) == ["main"] and not made.over

@@ -100,11 +100,17 @@ class ExecAction(Part, frozen=True, kw_only=True):
     command: tuple[str, ...] = ()
 
 
+class HTTPHeader(Part, frozen=True, kw_only=True):
+    name: str
+    value: str = ""
+
+
 class HTTPGetAction(Part, frozen=True, kw_only=True):
     port: int | str
     path: str = ""
     host: str = ""
     scheme: str = ""
+    http_headers: tuple[HTTPHeader, ...] = ()
 
 
 class TCPSocketAction(Part, frozen=True, kw_only=True):
@@ -121,6 +127,7 @@ class Probe(Part, frozen=True, kw_only=True):
     period_seconds: int = 10
     success_threshold: int = 1
     failure_threshold: int = 3
+    termination_grace_period_seconds: int | None = None
 
 
 class SleepAction(Part, frozen=True, kw_only=True):
@@ -129,6 +136,7 @@ class SleepAction(Part, frozen=True, kw_only=True):
 
 class LifecycleHandler(Part, frozen=True, kw_only=True):
     exec: ExecAction | None = None
+    http_get: HTTPGetAction | None = None
     sleep: SleepAction | None = None
 
 
