@@ -33,9 +33,15 @@ class Disk:
     slot: str = ""
     """NVMe that comes later: the port it is put into."""
 
+    path_to: str = ""
+    """Another path to the disk with this serial number; its own number is then only its name at the emulator."""
+
+    shared: bool = False
+    """Whether there are several paths to it."""
+
     @property
     def file(self) -> str:
-        return f"{self.serial}.img"
+        return f"{self.path_to or self.serial}.img"
 
     @property
     def driver(self) -> str:
@@ -43,7 +49,8 @@ class Disk:
 
     def device(self) -> dict[str, str | int]:
         """Arguments of the emulator's device."""
-        about: dict[str, str | int] = {"driver": self.driver, "id": self.serial, "serial": self.serial}
+        about: dict[str, str | int] = {"driver": self.driver, "id": self.serial}
+        about["serial"] = self.path_to or self.serial
         about["drive"] = f"file-{self.serial}"
         if self.bus is Bus.SCSI:
             about["bus"] = "scsi0.0"
@@ -55,11 +62,15 @@ class Disk:
             about["rotation_rate"] = self.rotation
             if self.wwn:
                 about["wwn"] = self.wwn
+        if self.shared:
+            about["share-rw"] = "on"
         return about
 
     def backend(self, path: str) -> dict[str, object]:
         """Arguments of the emulator's block device behind it."""
         file = {"driver": "file", "filename": path, "discard": "unmap", "cache": {"direct": False, "no-flush": True}}
+        if self.shared:
+            file["locking"] = "off"
         return {"node-name": f"file-{self.serial}", "driver": "raw", "discard": "unmap", "file": file}
 
 

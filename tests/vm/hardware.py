@@ -33,11 +33,14 @@ def device(serial: str) -> Path:
 
 def find(serial: str) -> Path | None:
     """The same, or None when there is no such disk."""
+    return next(iter(find_all(serial)), None)
+
+
+def find_all(serial: str) -> list[Path]:
+    """All ways to the disk with a serial number."""
     settle()
-    for folder in Path("/sys/block").iterdir():
-        if folder.name.startswith(("sd", "nvme", "vd")) and _serial(folder.name) == serial:
-            return Path("/dev") / folder.name
-    return None
+    names = sorted(path.name for path in Path("/sys/block").iterdir())
+    return [Path("/dev") / name for name in names if name.startswith(("sd", "nvme", "vd")) and _serial(name) == serial]
 
 
 def _serial(name: str) -> str:

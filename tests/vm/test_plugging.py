@@ -119,6 +119,30 @@ def test_another_disk_behind_the_same_link_is_never_wiped_and_the_right_one_is_w
         assert hardware.is_zero(name)
 
 
+def test_two_paths_to_one_disk_are_one_volume_and_the_second_comes_in_when_the_first_is_lost(
+    node: Node, bay: Bay, emulator: Emulator
+) -> None:
+    first = Disk(serial="LUN", bus=Bus.SCSI, wwn=0x5000C500A0000077, shared=True)
+    second = Disk(serial="LUNPATH2", path_to="LUN", bus=Bus.SCSI, wwn=0x5000C500A0000077, shared=True)
+    bay.plug(first)
+    emulator.plug(second, blank=False)
+    bay.plugged.append(second)
+    one, two = node.eventually(lambda: (found := hardware.find_all("LUN"))[1:] and found, "both paths are seen")
+    with node.linked("zero", "path1", one), node.linked("zero", "path2", two):
+        volume = node.volume("zero", "path1")
+        node.refused("zero", "path2", "DuplicateDevice")
+        hardware.fill(two)
+        node.release(volume)
+        again = node.comes_back("zero", "path1", volume)
+        assert hardware.is_zero(two)
+        node.refused("zero", "path2", "DuplicateDevice")
+
+        emulator.pull(first)
+        bay.plugged.remove(first)
+        node.eventually(lambda: node.volume_is(again) is None, "the volume whose path is lost is taken back")
+        node.volume("zero", "path2")
+
+
 @pytest.mark.seed("DEL-4", "DEL-8")
 def test_disk_that_is_pulled_while_it_is_cleaned_is_cleaned_when_it_is_back(node: Node, bay: Bay) -> None:
     ours = Disk(serial="PULLED", bus=Bus.SCSI, mib=96)

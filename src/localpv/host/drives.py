@@ -90,8 +90,9 @@ async def check_nvme(device: BlockDevice) -> None:
     if not device.kernel_name.startswith("nvme"):
         raise errors.NotSupported(f"{device.path} is no NVMe drive", hint="wipe it with discard or zero")
     about = await commands.run(["nvme", "id-ctrl", "-o", "json", str(device.path)], timeout=ASK_SECONDS)
-    controller = device.path.with_name(device.kernel_name.rpartition("n")[0])
-    spaces = await commands.run(["nvme", "list-ns", "-a", "-o", "json", str(controller)], timeout=ASK_SECONDS)
+    # Both are asked of the namespace, which knows its controller: by their names, with several paths to one drive, the
+    # numbers of the two need not be the same.
+    spaces = await commands.run(["nvme", "list-ns", "-a", "-o", "json", str(device.path)], timeout=ASK_SECONDS)
     if reason := nvme_refusal(about.stdout, spaces.stdout):
         raise errors.NotSupported(f"{device.path} cannot be formatted: {reason}", hint="wipe it with discard or zero")
 
