@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from tests.workloads.crew import Crew, Object, claim_template, name_of, template, workload
 
 
@@ -67,8 +68,9 @@ def test_claim_of_somebody_else_is_neither_used_nor_touched(crew: Crew) -> None:
     crew.until(own, "a claim of its own, once the other is gone")
 
 
-def test_pods_of_a_workload_have_a_claim_each(crew: Crew) -> None:
-    crew.create(workload("ReplicaSet", "many", replicas=2, template=template(volumes=[ephemeral()])))
+@pytest.mark.seed("LIF-5")
+def test_pods_of_a_deployment_have_a_claim_each(crew: Crew) -> None:
+    crew.create(workload("Deployment", "many", replicas=2, template=template(volumes=[ephemeral()])))
     pods = crew.until_pods(2)
     wanted = {f"{name_of(each)}-scratch" for each in pods}
     crew.until(lambda: set(crew.claims()) == wanted, f"claims {wanted}")

@@ -15,7 +15,7 @@ from localpv.api.objects import Object
 from localpv.lifecycle.events import Events
 from localpv.runtime.clock import Clock
 from localpv.runtime.controller import Done, LookAgain, Outcome
-from localpv.workloads import counting, index_failures, indexes, making, owning, pods, statuses, templates, verdicts
+from localpv.workloads import counting, index_failures, job_plans, making, owning, statuses, verdicts
 from localpv.workloads.counting import Tally
 from localpv.workloads.known import Known
 from localpv.workloads.pods import Pod
@@ -125,8 +125,8 @@ class Jobs:
         self, key: str, job: Job, active: list[Pod], tally: Tally, members: Sequence[Pod]
     ) -> tuple[list[Pod], float | None]:
         """Make or delete pods; those that run afterwards, and when to look again."""
-        wanted = 0 if job.spec.suspend else _wanted(job, tally, len(active))
-        doomed = _too_many(job, active, wanted)[:MOST_AT_ONCE]
+        wanted = 0 if job.spec.suspend else job_plans.wanted(job, tally, len(active))
+        doomed = job_plans.too_many(job, active, wanted)[:MOST_AT_ONCE]
         if doomed:
             # They are not failures, so they are not counted: the finalizer goes first.
             await counting.release(doomed, known=self._pods)
@@ -140,7 +140,7 @@ class Jobs:
         failures = None if index_failures.are_counted(job) else self._failures.get(key)
         if failures is not None and (pause := failures.wait(self._clock.now())) > 0:
             return active, pause
-        bodies, again = _new_pods(job, active, tally, missing, self._clock.now())
+        bodies, again = job_plans.new_pods(job, active, tally, missing, self._clock.now())
         made = await making.in_growing_batches([partial(self._create, job, body) for body in bodies])
         return active + made, again
 
@@ -189,7 +189,7 @@ class Jobs:
         before = _counts(status, tally.counters_before(), tally.uncounted(), active, members)
         job = await statuses.write(job, before, to=self._jobs)
         # From here on each UID is in the status: if we die now, the next look finds them and goes on.
-        leaving = members if verdict is not None or job.metadata.deleting else _counted(members, tally)
+        leaving = members if verdict is not None or job.metadata.deleting else job_plans.counted(members, tally)
         await counting.release(leaving, known=self._pods)
         members = self._members(job)
         after = _counts(before, tally.counters(), {}, active, members)
@@ -228,61 +228,6 @@ class Jobs:
             return LookAgain(after=left)
         await self._jobs.delete(job, propagation="Foreground")
         return Done()
-
-
-def _wanted(job: Job, tally: Tally, active: int) -> int:
-    """How many pods should run now."""
-    if job.spec.completions is None:
-        # Workers on a common queue: once one has succeeded, no new ones are needed.
-        return active if tally.total_succeeded else job.spec.parallelism
-    return max(0, min(job.spec.completions - tally.total_succeeded, job.spec.parallelism))
-
-
-def _too_many(job: Job, active: list[Pod], wanted: int) -> list[Pod]:
-    """Pods to delete: those whose index is taken or does not exist, then the most dispensable."""
-    doomed: list[Pod] = []
-    if verdicts.is_indexed(job):
-        taken: set[int] = set()
-        for pod in sorted(active, key=lambda each: each.metadata.creation_timestamp or ""):
-            index = indexes.of(pod)
-            if index is None or index >= (job.spec.completions or 0) or index in taken:
-                doomed.append(pod)
-            else:
-                taken.add(index)
-    rest = [pod for pod in active if pod not in doomed]
-    surplus = max(0, len(rest) - wanted)
-    return doomed + pods.dispensable_first(rest, neighbours=rest)[:surplus]
-
-
-def _new_pods(
-    job: Job, active: list[Pod], tally: Tally, count: int, now: datetime
-) -> tuple[list[Object], float | None]:
-    """Pods to make now, and how long to wait for the next index that has to."""
-    body = templates.pod(job.spec.template, job)
-    body["metadata"]["finalizers"].append(counting.FINALIZER)
-    if not verdicts.is_indexed(job):
-        return [body] * count, None
-    taken = tally.done | tally.given_up | {indexes.of(pod) for pod in active}
-    bodies: list[Object] = []
-    waits: list[float] = []
-    for index in (each for each in range(job.spec.completions or 0) if each not in taken):
-        if len(bodies) == count:
-            break
-        made = indexes.mark(body, job.metadata.name, index)
-        if index_failures.are_counted(job):
-            before = tally.held.get(index)
-            if before is not None and (pause := index_failures.wait(job, before, now)) > 0:
-                waits.append(pause)
-                continue
-            made["metadata"]["annotations"] |= index_failures.marks(job, before)
-        bodies.append(made)
-    return bodies, min(waits, default=None)
-
-
-def _counted(members: Sequence[Pod], tally: Tally) -> list[Pod]:
-    listed = {*tally.succeeded, *tally.failed}
-    ended = {pod.metadata.uid for pod in (*tally.fresh_successes, *tally.fresh_failures)} | listed
-    return [pod for pod in members if pod.metadata.uid in ended]
 
 
 def _counts(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -137,7 +137,9 @@ def _moved(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     def outdated(status: Mapping[str, Any]) -> int:
         return value(status, "replicas") - value(status, "updatedReplicas")
 
-    grown: Callable[[str], bool] = lambda name: value(new, name) > value(old, name)  # noqa: E731
+    def grown(name: str) -> bool:
+        return value(new, name) > value(old, name)
+
     return (
         outdated(new) < outdated(old)
         or grown("updatedReplicas")
