@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from localpv.api.kinds.localdisk import LocalDisk
+
 
 class Figures(Protocol):
     """Figures about volumes; the mode is that of the volume, Block or Filesystem."""
@@ -19,8 +21,8 @@ class Figures(Protocol):
     def ordered(self, mode: str) -> None:
         """The cleaning of a disk was ordered."""
 
-    def deleted(self, mode: str) -> None:
-        """The volume of a clean disk went."""
+    def deleted(self, disk: LocalDisk) -> None:
+        """The volume of a clean disk went; the record is as it was when it went."""
 
     def recycled(self, mode: str) -> None:
         """The volume of a clean disk is offered again."""
@@ -43,7 +45,7 @@ class Silent:
 
     def ordered(self, mode: str) -> None: ...
 
-    def deleted(self, mode: str) -> None: ...
+    def deleted(self, disk: LocalDisk) -> None: ...
 
     def recycled(self, mode: str) -> None: ...
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from localpv.metrics.registry import LONG, Registry
+from localpv.metrics.registry import LONG, Histogram, Registry
 
 _CLASSIC = "local_volume_provisioner_persistentvolume_delete"
 _PROCESS = "process"
@@ -21,12 +21,7 @@ class Cleanings:
         self.failures = registry.counter(
             f"{_CLASSIC}_failed_total", "Cleanings that failed or were refused.", ("mode", "type")
         )
-        self.duration = registry.histogram(
-            f"{_CLASSIC}_duration_seconds",
-            "How long cleanings took that were verified in the end, by size in steps of 500 GiB.",
-            ("mode", "type", "capacity", "cleanup_command"),
-            bounds=LONG,
-        )
+        self.duration = durations(registry)
         self.begun = registry.counter("localpv_clean_started_total", "Cleanings begun.", ("mode", "method"))
         self.cleaned = registry.counter("localpv_clean_verified_total", "Cleanings verified.", ("mode", "method"))
         self.bytes = registry.counter(
@@ -52,7 +47,7 @@ class Cleanings:
     def verified(self, mode: str, method: str, *, seconds: float, size_bytes: int) -> None:
         self.cleaned.add(mode, method)
         self.bytes.add(mode, method, by=size_bytes)
-        self.duration.observe(seconds, mode, _PROCESS, _step(size_bytes), method)
+        self.duration.observe(seconds, mode, _PROCESS, capacity_step(size_bytes), method)
 
     def failed(self, mode: str, method: str, reason: str) -> None:
         self.failed_for.add(method, reason)
@@ -63,5 +58,16 @@ class Cleanings:
         self.failures.add(mode, _PROCESS)
 
 
-def _step(size_bytes: int) -> str:
+def durations(registry: Registry) -> Histogram:
+    """How long cleanings took: told by whoever was there at the end, the agent or, of Jobs, the manager."""
+    return registry.histogram(
+        f"{_CLASSIC}_duration_seconds",
+        "How long cleanings took that were verified in the end, by size in steps of 500 GiB.",
+        ("mode", "type", "capacity", "cleanup_command"),
+        bounds=LONG,
+    )
+
+
+def capacity_step(size_bytes: int) -> str:
+    """A size as the classic provisioner sorts them: `0G`, `500G`, and so on."""
     return f"{size_bytes // (STEP_GIB << 30) * STEP_GIB}G"

@@ -151,7 +151,7 @@ def test_volumes_made_and_deleted_have_latency_and_errors_under_the_classic_name
     told.published("Block", seconds=0.02)
     told.refused("Block")
     told.ordered("Block")
-    told.deleted("Block")
+    told.deleted(a_disk("a", mode="Block"))
     told.recycled("Filesystem")
     told.withdrawn("Filesystem")
     told.volume_lost("Released")
@@ -170,6 +170,24 @@ def test_volumes_made_and_deleted_have_latency_and_errors_under_the_classic_name
     assert found[f'{lost}_delete_total{{phase="Released"}}'] == 1
     assert found[f'{lost}_delete_failed_total{{phase="Released"}}'] == 1
     assert (found[f"{lost}claim_delete_total"], found[f"{lost}claim_delete_failed_total"]) == (1, 1)
+
+
+def test_cleaning_in_a_job_is_told_by_the_manager_when_its_volume_goes() -> None:
+    registry = Registry()
+    order = CleanOrder(volume_name="pv", volume_uid="u", job="cleanup-pv")
+    cleaning = Cleaning(
+        volume_uid="u",
+        state=CleaningState.VERIFIED,
+        method=("/scripts/shred.sh", "2"),
+        bytes_total=600 << 30,
+        started_at="2026-01-01T10:00:00Z",
+        finished_at="2026-01-01T12:00:00Z",
+    )
+    Publications(registry).deleted(a_disk("a", mode="Block", clean=order, cleaning=cleaning))
+    found, prefix = samples(registry), "local_volume_provisioner_persistentvolume_delete"
+    assert found[f'{prefix}_total{{mode="Block",type="job"}}'] == 1
+    labels = 'mode="Block",type="job",capacity="500G",cleanup_command="/scripts/shred.sh"'
+    assert found[f"{prefix}_duration_seconds_sum{{{labels}}}"] == 7200
 
 
 # -- the state of disks ------------------------------------------------------------------------------------------------

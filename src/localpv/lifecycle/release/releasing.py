@@ -186,7 +186,7 @@ class Releaser:
             self._events.tell(clean, "VolumeFailedDelete", error.message, warning=True)
             raise
         self._events.tell(clean, "VolumeDelete", "The disk is clean, and the volume is deleted.")
-        self._figures.deleted(disk.spec.volume_mode)
+        self._figures.deleted(disk)
         log.info("deleted volume=%s uid=%s disk=%s", clean.key, clean.metadata.uid, disk.key)
         if gone:
             await self._forget(disk)
