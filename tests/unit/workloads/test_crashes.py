@@ -12,7 +12,16 @@ from typing import Any
 import pytest
 from tests.workloads import crew
 
-from localpv.api.kinds import ControllerRevision, Deployment, Job, PersistentVolumeClaim, ReplicaSet, StatefulSet
+from localpv.api.kinds import (
+    ControllerRevision,
+    DaemonSet,
+    Deployment,
+    Job,
+    Node,
+    PersistentVolumeClaim,
+    ReplicaSet,
+    StatefulSet,
+)
 from localpv.apiserver.server import ApiServer, Settings
 from localpv.client import config as connections
 from localpv.client.client import Client
@@ -177,3 +186,62 @@ async def test_each_end_of_a_pod_is_counted_once(world: World, writes: int, phas
     assert job.status.get(phase.lower()) == 3
     assert job.status["uncountedTerminatedPods"] == {}
     assert [pod for pod in await world.all(Pod) if pod.metadata.finalizers] == []
+
+
+class CountsWrites:
+    """Remembers every write."""
+
+    def __init__(self, inner: Transport) -> None:
+        self._inner = inner
+        self.writes: list[str] = []
+
+    async def request(self, request: Request) -> Answer:
+        if request.method != "GET":
+            self.writes.append(f"{request.method} {request.path} {request.body!r}")
+        return await self._inner.request(request)
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        return self._inner.stream(request)
+
+
+async def test_controllers_that_start_in_a_settled_world_write_nothing(world: World) -> None:
+    claims = [crew.claim_template()]
+    await world.create(Node, {"metadata": {"name": "n1"}})
+    await world.create(Deployment, crew.workload("Deployment", "web", replicas=2))
+    labels = {"selector": {"matchLabels": {"app": "db"}}, "template": crew.template(labels={"app": "db"})}
+    spec = {"replicas": 2, "serviceName": "db", "podManagementPolicy": "Parallel", "volumeClaimTemplates": claims}
+    await world.create(StatefulSet, crew.workload("StatefulSet", "db", **spec, **labels))
+    labels = {"selector": {"matchLabels": {"app": "log"}}, "template": crew.template(labels={"app": "log"})}
+    await world.create(DaemonSet, crew.workload("DaemonSet", "log", **labels))
+    await world.create(Job, crew.job("work", completions=2, parallelism=1))
+
+    async def settled() -> bool:
+        (deployment,), (stateful_set,), (daemon_set,), (job,) = [
+            await world.all(kind) for kind in (Deployment, StatefulSet, DaemonSet, Job)
+        ]
+        return bool(
+            deployment.status.get("updatedReplicas", 0) == 2
+            and stateful_set.status.get("updatedReplicas", 0) == 2
+            and "observedGeneration" in daemon_set.status
+            and job.status.get("active", 0) == 1
+        )
+
+    versions: list[list[str]] = []
+
+    async def still() -> bool:
+        everything = [await world.all(kind) for kind in (Deployment, ReplicaSet, StatefulSet, DaemonSet, Job, Pod)]
+        versions.append([obj.metadata.resource_version for objects in everything for obj in objects])
+        return len(versions) > 50 and all(each == versions[-1] for each in versions[-50:])
+
+    async with at_work(world.transport):
+        await world.until(settled, "everything is made")
+        await world.until(still, "nothing changes any more")
+    counting = CountsWrites(world.transport)
+    workloads = Workloads(Client(counting, field_manager="tests"), clock=SystemClock())
+    task = asyncio.create_task(workloads.run())
+    await workloads.ready()
+    await asyncio.sleep(1.0)
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+    assert counting.writes == []
