@@ -24,9 +24,9 @@ from localpv.host import loop
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: loop devices and mounts")
 
-ROUNDS = 100
-KILLS = 10
-STEPS_BETWEEN = (1, 50)
+ROUNDS = 60
+KILLS = 8
+STEPS_BETWEEN = (1, 40)
 """Steps of all tenants together between two deaths: by steps and not by time, so that a slow machine gets on too."""
 
 LONGEST_DELAY = 0.2
@@ -107,7 +107,7 @@ def disks(tmp_path: Path) -> Iterator[list[tuple[str, Folder | Device]]]:
     """Disks of every kind, each with its class."""
     found: list[tuple[str, Folder | Device]] = []
     with contextlib.ExitStack() as undo:
-        for name, count in (("fast", 10), ("cycle", 6), ("kept", 4)):
+        for name, count in (("fast", 6), ("cycle", 4), ("kept", 3)):
             for number in range(count):
                 place = tmp_path / name / f"{name}-{number}"
                 place.mkdir(parents=True)
@@ -116,7 +116,7 @@ def disks(tmp_path: Path) -> Iterator[list[tuple[str, Folder | Device]]]:
                     undo.callback(subprocess.run, ["umount", "-l", str(place)], check=True)
                 found.append((name, Folder(place)))
         (tmp_path / "raw").mkdir()
-        for number in range(6):
+        for number in range(4):
             device = attach(tmp_path / f"raw-{number}.img")
             undo.callback(loop.detach, device)
             link = tmp_path / "raw" / f"raw-{number}"
