@@ -310,3 +310,12 @@ def _runs(word: bytes) -> bool:
 def _interfaces() -> set[str]:
     lines = Path("/proc/thread-self/net/dev").read_text().splitlines()[2:]
     return {line.partition(":")[0].strip() for line in lines}
+
+
+@needs_runtime
+async def test_container_that_began_while_its_starter_was_killed_has_begun(real: Room) -> None:
+    bundle = await real.start()
+    fifo = real.folder / "run" / bundle.id / "exec.fifo"
+    os.mkfifo(fifo)
+    await eventually(lambda: real.containers.look(bundle).running)
+    fifo.unlink()

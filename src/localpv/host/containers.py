@@ -129,8 +129,8 @@ class RuncContainers:
     def look(self, bundle: Bundle) -> Seen:
         state = self._state / bundle.id
         exists = (state / "state.json").exists()
-        # Whoever starts a container removes this pipe.
-        started = exists and not (state / "exec.fifo").exists()
+        # Whoever starts a container removes this pipe, and may have been killed just before.
+        started = exists and (not (state / "exec.fifo").exists() or _is_under_way(bundle.folder))
         code, ended_at = _exit(bundle.folder)
         return Seen(
             exists=exists,
@@ -238,6 +238,15 @@ def _exit(folder: Path) -> tuple[int | None, datetime | None]:
     if code is None:
         return None, None
     return code, datetime.fromtimestamp(path.stat().st_mtime, UTC)
+
+
+def _is_under_way(folder: Path) -> bool:
+    """Whether the first process of a container has become what it is to run, and is the runtime no more."""
+    try:
+        name = Path(f"/proc/{_number(folder / 'pid')}/comm").read_text()
+    except OSError:
+        return False
+    return not name.startswith(f"{RUNTIME}:[")
 
 
 def _number(path: Path) -> int | None:
