@@ -130,6 +130,19 @@ def test_applying_the_same_file_again_changes_nothing(api: Api, space: Space) ->
     assert patched["spec"]["volumes"] == first["spec"]["volumes"]
 
 
+def test_changed_volume_in_a_template_takes_the_place_of_the_one_before(api: Api, space: Space) -> None:
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": pod(type="disk")["spec"]}
+    spec = {"selector": {"matchLabels": {"app": "web"}}, "template": template}
+    body = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec}
+    api.post(space.of("apps/v1", "deployments"), body)
+    volumes = [{"name": "v", "localVolume": {"type": "lvm", "volumesize": "5Gi"}}]
+    patch = {"spec": {"template": {"spec": {"volumes": volumes}}}}
+    changed = api.strategic(space.of("apps/v1", "deployments", "web"), patch)
+    claim = claim_of(changed["spec"]["template"]["spec"]["volumes"][0])
+    assert claim["spec"]["storageClassName"] == "local-volume"
+    assert claim["spec"]["resources"]["requests"] == {"storage": "5Gi"}
+
+
 def test_field_is_explained(api: Api) -> None:
     document = api.get("/openapi/v3/api/v1")["components"]["schemas"]
     volume = document["io.k8s.api.core.v1.Volume"]["properties"]["localVolume"]
