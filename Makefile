@@ -22,7 +22,7 @@ run: setup ## Start localpv on this machine with demo disks (Ctrl-C stops it)
 	@$(VENV)/bin/localpv up --demo
 
 test: setup ## Run all tests that need no cluster
-	@$(PYTHON) -m pytest tests/unit tests/host tests/pods tests/engine tests/journey tests/contract tests/placing tests/clients tests/workloads $(ARGS)
+	@$(PYTHON) -m pytest tests/unit tests/host tests/pods tests/engine tests/journey tests/contract tests/placing tests/clients tests/workloads tests/e2e $(ARGS)
 
 test-kubernetes: setup-kubernetes ## Run the contract and all that needs a cluster on a real Kubernetes (as root)
 	@$(PYTHON) -m tests.kubernetes.control_plane --controllers --run $(PYTHON) -m pytest tests/contract $(ARGS)

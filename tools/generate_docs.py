@@ -107,6 +107,8 @@ SETTINGS = {
     "--listen-address": Setting(
         "HOST:PORT", "Nowhere unless asked: the probes of a pod need it, a program started by hand does not."
     ),
+    "--clean": Setting("name of a LocalDisk", "An agent serves all disks of its node; only Jobs come for one."),
+    "--agents": Setting("name", "What `localpv manifests` calls it; a Job must see the node as an agent does."),
     "--config-map": Setting("name", "A ConfigMap that changes takes effect without a restart."),
     "--output": Setting("form", "A table reads like lsblk; `json` and `yaml` are for programs, with every field."),
     "--watch": Setting("flag", "Off, so that the command ends and can be used in scripts."),

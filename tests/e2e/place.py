@@ -45,6 +45,9 @@ class Place(Protocol):
     folder: str
     """Below it are the disks of every node; the same path on all."""
 
+    cleans_in_jobs: bool
+    """Whether localpv runs here as agents and a manager, which alone makes Jobs."""
+
     def disk(self, size: int = ...) -> contextlib.AbstractContextManager[Path]:
         """An empty block device, visible in all nodes, until the with-block ends."""
 
@@ -63,6 +66,7 @@ class OnKubernetes:
 
     image = images.BUSYBOX
     folder = "/mnt"
+    cleans_in_jobs = True
 
     def __init__(self, running: cluster.Cluster, localpv_image: str) -> None:
         self._cluster = running
@@ -153,6 +157,7 @@ class OnThisMachine:
     folder: str
     hosts: tuple[ThisHost, ...] = (ThisHost("here"),)
     image: str = "busybox"
+    cleans_in_jobs: bool = False
     target: wire.Target = field(init=False)
     _process: subprocess.Popen[str] | None = None
 
@@ -214,8 +219,12 @@ def on_this_machine() -> Iterator[OnThisMachine]:
         config = scratch / "config"
         config.mkdir()
         found = classes.of(place.folder)
-        for each in found:
+        for each, settings in found.items():
             (scratch / "mnt" / each).mkdir(parents=True)
+            if "mountDir" in settings:
+                seen = Path(settings["mountDir"])
+                seen.parent.mkdir(exist_ok=True)
+                seen.symlink_to(settings["hostDir"])
         (config / "storageClassMap").write_text(json.dumps(found))
         waits = {"volumeBindingMode": "WaitForFirstConsumer"}
         objects = [builders.storage_class(each, **waits) for each in found]

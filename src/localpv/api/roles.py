@@ -93,15 +93,17 @@ def holding() -> Object:
     return rule(("patch",), "", "persistentvolumes")
 
 
-def provisioner_in_own_namespace(config_map: str, *, jobs: bool = False) -> list[Object]:
-    """Its configuration and, where Jobs clean, the Jobs."""
-    found = [rule(("get",), "", "configmaps", names=[config_map])]
-    return [*found, cleaning_jobs()] if jobs else found
+def provisioner_in_own_namespace(config_map: str) -> list[Object]:
+    """Its configuration. It makes no Jobs: it has the disks in its own hands."""
+    return [rule(("get",), "", "configmaps", names=[config_map])]
 
 
-def cleaning_jobs() -> Object:
-    """Jobs that clean devices. Who has this can start a privileged pod on any node that the namespace's rules allow."""
-    return rule((*READ, "create", "delete"), "batch", "jobs")
+def cleaning_jobs() -> list[Object]:
+    """Jobs that clean devices, and the agents, which they look like.
+
+    Who has this can start a privileged pod on any node that the namespace's rules allow.
+    """
+    return [rule((*READ, "create", "delete"), "batch", "jobs"), rule(("get",), "apps", "daemonsets")]
 
 
 def role(name: str, *rules: Object, namespace: str = "") -> Object:

@@ -68,7 +68,14 @@ def _node_options(command: Command) -> Command:
 
 
 def _serve_node(
-    program: str, kubeconfig: Path | None, context: str, config: Path, state: Path, listen_address: str, log_level: str
+    program: str,
+    *details: str,
+    kubeconfig: Path | None,
+    context: str,
+    config: Path,
+    state: Path,
+    listen_address: str,
+    log_level: str,
 ) -> None:
     from localpv.lifecycle.config import environment
     from localpv.programs.node_parts import Settings
@@ -81,14 +88,21 @@ def _serve_node(
         config=config,
         state=state,
     )
-    asyncio.run(import_module(f"localpv.programs.{program}").run(settings))
+    asyncio.run(import_module(f"localpv.programs.{program}").run(settings, *details))
 
 
 @click.command()
 @_node_options
-def agent(**options: Any) -> None:
+@click.option(
+    "--clean",
+    "disk",
+    metavar="DISK",
+    default="",
+    help="Carry out the order to clean this LocalDisk, and end: what Jobs that clean do.",
+)
+def agent(disk: str, **options: Any) -> None:
     """Discover and clean the disks of the node that MY_NODE_NAME names."""
-    _serve_node("agent", **options)
+    _serve_node(*(("cleaning_job", disk) if disk else ("agent",)), **options)
 
 
 @click.command()
@@ -108,6 +122,12 @@ def provisioner(**options: Any) -> None:
 )
 @click.option("--config-map", default="localpv-config", show_default=True, help="Name of the ConfigMap.")
 @click.option("--namespace", default="kube-system", show_default=True, help="Namespace of the ConfigMap and the lease.")
+@click.option(
+    "--agents",
+    default="localpv-agent",
+    show_default=True,
+    help="DaemonSet of the agents; Jobs that clean look like its pods.",
+)
 @_listen_address
 @_log_level
 def manager(
@@ -116,10 +136,12 @@ def manager(
     config: Path | None,
     config_map: str,
     namespace: str,
+    agents: str,
     listen_address: str,
     log_level: str,
 ) -> None:
     """Publish disks of all nodes as PersistentVolumes and order their cleaning; the only writer of PVs."""
+    from localpv.lifecycle.config import environment
     from localpv.programs import manager as program
 
     _start_logging(log_level)
@@ -131,6 +153,8 @@ def manager(
                 config=config,
                 config_map=config_map,
                 namespace=namespace,
+                agents=agents,
+                job_image=environment.job_image(os.environ),
                 identity=f"{socket.gethostname()}-{os.getpid()}",
             )
         )

@@ -36,7 +36,7 @@ def _agent(plan: Plan) -> list[Object]:
 
 def _manager(plan: Plan) -> list[Object]:
     # Cleaning Jobs are the manager's: an agent that could make a pod could make one on another node.
-    jobs = [roles.cleaning_jobs()] if plan.config.use_job_for_cleaning else []
+    jobs = roles.cleaning_jobs() if plan.config.cleans_in_jobs else []
     own = [*roles.manager_in_own_namespace(), *jobs]
     return [
         service_account(plan.namespace, roles.MANAGER),
@@ -47,7 +47,7 @@ def _manager(plan: Plan) -> list[Object]:
 
 def _drop_in(plan: Plan) -> list[Object]:
     config = plan.config
-    own = roles.provisioner_in_own_namespace(CONFIG_MAP, jobs=config.use_job_for_cleaning)
+    own = roles.provisioner_in_own_namespace(CONFIG_MAP)
     rules = roles.provisioner(removes_taint=config.remove_node_not_ready_taint)
     return [
         service_account(plan.namespace, PROVISIONER),

@@ -117,7 +117,6 @@ def rights(wish: Wish, made: Plan) -> list[Object]:
     """The service account, and what it may do."""
     namespace, account = wish.namespace, wish.service_account
     subject = roles.service_account_subject(namespace, account)
-    jobs = made.config.use_job_for_cleaning
     # Roles of the cluster are named after the namespace, so that a second bootstrap elsewhere takes nothing away.
     name = f"{DAEMON_SET}:{namespace}:{account}"
     nodes = [rule for rule in roles.provisioner(removes_taint=made.config.remove_node_not_ready_taint) if _nodes(rule)]
@@ -128,7 +127,7 @@ def rights(wish: Wish, made: Plan) -> list[Object]:
             roles.binding(f"{name}:volumes", PV_ROLE, subject),
             roles.role(f"{name}:nodes", *nodes, roles.holding()),
             roles.binding(f"{name}:nodes", f"{name}:nodes", subject),
-            *access.granted_in(namespace, account, *roles.provisioner_in_own_namespace(wish.volume_config, jobs=jobs)),
+            *access.granted_in(namespace, account, *roles.provisioner_in_own_namespace(wish.volume_config)),
         )
     ]
 

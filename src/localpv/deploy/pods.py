@@ -54,13 +54,11 @@ def template(component: str, pods: Pods, spec: Object, *, annotated: bool = True
     return {"metadata": meta, "spec": made}
 
 
-def variables(*, node: bool = False, job_image: str = "") -> list[Object]:
+def variables(*, node: bool = False) -> list[Object]:
     """Environment of a program."""
     found = [_from_field(environment.NAMESPACE, "metadata.namespace")]
     if node:
         found.insert(0, _from_field(environment.NODE, "spec.nodeName"))
-    if job_image:
-        found.append({"name": environment.JOB_IMAGE, "value": job_image})
     return found
 
 

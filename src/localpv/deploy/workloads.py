@@ -33,10 +33,9 @@ def daemon_set(plan: Plan, *, program: str, name: str, account: str, config_map:
         mounts.devices()
     mounts.classes(plan.config.classes.values())
     mounts.host("state", STATE_FOLDER, kind="DirectoryOrCreate")
-    jobs = program == "provisioner" and plan.config.use_job_for_cleaning
     container = {
         **_container(plan, program, plan.agent),
-        "env": pods.variables(node=True, job_image=plan.image if jobs else ""),
+        "env": pods.variables(node=True),
         "securityContext": pods.on_disks(privileged=plan.privileged),
         "volumeMounts": mounts.mounts,
     }
@@ -65,7 +64,6 @@ def manager(plan: Plan) -> Object:
     """The only writer of PersistentVolumes: not root, and nothing of the host inside."""
     mounts = pods.Mounts()
     mounts.scratch()
-    job_image = plan.image if plan.config.use_job_for_cleaning else ""
     container = {
         **_container(plan, "manager", plan.manager),
         # Read from the API, the configuration is in force at once; a mounted one may take a minute.
@@ -75,7 +73,7 @@ def manager(plan: Plan) -> Object:
             f"--config-map={CONFIG_MAP}",
             f"--listen-address=:{pods.PORT}",
         ],
-        "env": pods.variables(job_image=job_image),
+        "env": pods.variables(),
         "securityContext": pods.off_the_host(),
         "volumeMounts": mounts.mounts,
     }

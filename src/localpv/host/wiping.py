@@ -30,7 +30,6 @@ COMMAND_SECONDS = 7 * 24 * 3600.0
 
 _XFS_FROM = 16 * 1024**4
 _BLKRRPART = 0x125F
-_END = 1024 * 1024
 
 
 class Wiping(Protocol):
@@ -141,9 +140,7 @@ def _work(method: Method, device: BlockDevice, verify: Readback) -> Callable[[Co
             control.report(size // 2, size, "removing signatures")
             control.run(commands.run(["wipefs", "-a", "-q", str(device.path)], timeout=TOOL_SECONDS))
             # Whoever makes a file system later takes a device for blank only when nothing is at either end.
-            for start in (0, max(0, size - _END)):
-                os.pwrite(fd, bytes(min(_END, size)), start)
-            os.fsync(fd)
+            overwriting.zero_ends(fd, size)
             readback.verify_no_signatures(fd)
             _forget_partitions(fd)
 

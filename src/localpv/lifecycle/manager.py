@@ -13,7 +13,7 @@ import logging
 from contextlib import aclosing
 
 from localpv import errors
-from localpv.api.kinds import Node, PersistentVolume, StorageClass
+from localpv.api.kinds import Job, Node, PersistentVolume, StorageClass
 from localpv.api.kinds.localdisk import LocalDisk
 from localpv.client.cache import Cache
 from localpv.client.client import Client
@@ -28,13 +28,15 @@ from localpv.lifecycle.publish import adoption, naming, ownership
 from localpv.lifecycle.publish.publishing import Publisher
 from localpv.lifecycle.publish.taint import Taints
 from localpv.lifecycle.records import Records
+from localpv.lifecycle.release import jobs as jobs_of_cleaning
 from localpv.lifecycle.release.holding import Holding
+from localpv.lifecycle.release.jobs import Jobs
 from localpv.lifecycle.release.node_loss import NodeLoss
 from localpv.lifecycle.release.releasing import Releaser
 from localpv.lifecycle.reports import Reports
 from localpv.lifecycle.view import View
 from localpv.lifecycle.volumes import DISK, ApiVolumes
-from localpv.runtime.controller import Controller, Done, Outcome, Reconcile
+from localpv.runtime.controller import Controller, Done, LookAgain, Outcome, Reconcile
 from localpv.runtime.group import Group
 from localpv.runtime.queue import Observing, WorkQueue, unobserved
 
@@ -60,8 +62,10 @@ class Manager:
         workers: int = WORKERS,
         figures: Figures | None = None,
         observe: Observing = unobserved,
+        jobs: Jobs | None = None,
     ) -> None:
         self.configuration = configuration
+        self._jobs = jobs
         self._records = records
         self._clock = clock
         self._node = node
@@ -89,6 +93,7 @@ class Manager:
             reports=reports,
             events=self._events,
             clock=clock,
+            in_job=self._in_job,
             figures=figures,
         )
         self._node_loss = NodeLoss(
@@ -114,6 +119,7 @@ class Manager:
             self._lost.close()  # who serves one node cannot see that it is gone, and nobody would take the keys
         self._workers = workers
         self._scan = asyncio.Event()
+        self._reconfigured = asyncio.Event()
         self._scanned = asyncio.Event()
         self._synced = asyncio.Event()
         self._ready = asyncio.Event()
@@ -144,6 +150,7 @@ class Manager:
     def configure(self, configuration: Configuration) -> None:
         """Another configuration is in force: every disk and volume is looked at again."""
         self.configuration = configuration
+        self._reconfigured.set()
         self._scan.set()
         for name in self._disks.names():
             self._queue.add(name)
@@ -169,6 +176,8 @@ class Manager:
         group.add("adoption", self._adopt, ready=self._scanned.wait)
         group.add("volumes", self._volumes.cache.run, ready=self._volumes.cache.wait_synced)
         group.add("strays", self._volumes.follow_strays)
+        if (jobs := self._jobs) is not None:
+            group.add("jobs", lambda: self._follow_jobs(jobs))
         group.add("disks", self._follow, ready=self._synced.wait)
         group.add("manager", self._controller("manager", self._reconcile, self._queue, workers=self._workers).run)
         group.add("held", self._controller("held", self._holding.step, self._held).run)
@@ -185,12 +194,36 @@ class Manager:
 
     async def _reconcile(self, name: str) -> Outcome:
         disk = self._disks.get(name)
+        again = await self._jobs.step(name, disk) if self._jobs is not None else None
         if disk is None:
             return Done()
         belongs = disk.spec.volume is not None and bool(disk.spec.volume.uid)
         if belongs or disk.spec.clean is not None:
-            return await self._releaser.step(disk)
-        return await self._publisher.step(disk)
+            outcome = await self._releaser.step(disk)
+        else:
+            outcome = await self._publisher.step(disk)
+        if again is None:
+            return outcome
+        return LookAgain(after=min(again, outcome.after) if isinstance(outcome, LookAgain) else again)
+
+    def _in_job(self, disk: LocalDisk) -> str:
+        """The name of the Job that is to clean a disk; empty when its agent is."""
+        if self._jobs is None or not self._jobs.cache.synced:
+            return ""
+        return jobs_of_cleaning.wanted(disk, self.configuration)
+
+    async def _follow_jobs(self, jobs: Jobs) -> None:
+        """Jobs are looked at only where some are wanted: without them there is no right to."""
+        while not self.configuration.cleans_in_jobs:
+            self._reconfigured.clear()
+            await self._reconfigured.wait()
+        jobs.cache.on_change(self._job_changed)
+        await jobs.cache.run()
+
+    def _job_changed(self, old: Job | None, new: Job | None) -> None:
+        job = new or old
+        assert job is not None
+        self._queue.add(jobs_of_cleaning.disk_of(job))
 
     def _is_ours(self, volume: PersistentVolume) -> bool:
         return bool(adoption.node_of(volume, self.configuration))

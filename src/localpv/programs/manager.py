@@ -6,6 +6,7 @@ import logging
 from dataclasses import dataclass
 from pathlib import Path
 
+from localpv.api import roles
 from localpv.api.kinds import Lease
 from localpv.client import client as clients
 from localpv.client.config import Connection
@@ -13,6 +14,7 @@ from localpv.client.lease import Election, Ended
 from localpv.lifecycle.agents import AgentPods
 from localpv.lifecycle.manager import Manager
 from localpv.lifecycle.records.api import ApiRecords
+from localpv.lifecycle.release.jobs import Jobs
 from localpv.programs import binding, configuring, stopping
 from localpv.programs.configuring import Configured
 from localpv.programs.observing import Observed
@@ -35,6 +37,12 @@ class Settings:
     namespace: str
     identity: str
     """Who this candidate is, among those who would lead."""
+
+    agents: str = roles.AGENT
+    """Name of the DaemonSet of the agents, which Jobs that clean look like."""
+
+    job_image: str = ""
+    """The image of such Jobs; empty for that of the agents."""
 
 
 async def run(settings: Settings) -> None:
@@ -62,14 +70,25 @@ async def run(settings: Settings) -> None:
 
         async def manage() -> None:
             nonlocal leading
+            records = ApiRecords(client, clock=clock)
+            jobs = Jobs(
+                client,
+                namespace=settings.namespace,
+                agents=settings.agents,
+                image=settings.job_image,
+                records=records,
+                configuration=lambda: configured.current,
+                clock=clock,
+            )
             manager = leading = Manager(
                 client,
-                records=ApiRecords(client, clock=clock),
+                records=records,
                 configuration=configured.current,
                 clock=clock,
                 has_looked=AgentPods(client, namespace=settings.namespace).have_looked,
                 figures=figures,
                 observe=observed.queues,
+                jobs=jobs,
             )
             configured.on_change(manager.configure)
             log.info("leading identity=%s", settings.identity)

@@ -18,7 +18,7 @@ from localpv.host.workers import Workers
 from localpv.lifecycle.clean.cleaner import Cleaner
 from localpv.lifecycle.clean.on_host import HostHands
 from localpv.lifecycle.discover.discovery import Discovery
-from localpv.lifecycle.events import ApiEvents
+from localpv.lifecycle.events import ApiEvents, Events
 from localpv.lifecycle.records.protocol import Records
 from localpv.programs.configuring import Configured
 from localpv.programs.observing import Observed
@@ -72,7 +72,39 @@ def add_to(
     observed.node(discovery, hung=lambda: len(workers.stuck()), clock=clock)
     observed.configuration(configured)
     events = ApiEvents(client, component="localpv-agent", clock=clock)
-    cleaner = Cleaner(
+    cleaning = cleaner(
+        node=node,
+        records=records,
+        configured=configured,
+        state=state,
+        clock=clock,
+        events=events,
+        observed=observed,
+        workers=workers,
+    )
+    configured.on_change(discovery.configure)
+    group.add("agent's events", events.run)
+    group.add("discovery", discovery.run)
+    group.add("cleaning", cleaning.run)
+    return discovery
+
+
+def cleaner(
+    *,
+    node: str,
+    records: Records,
+    configured: Configured,
+    state: Path,
+    clock: Clock,
+    events: Events,
+    observed: Observed,
+    workers: Workers | None = None,
+    only: str = "",
+) -> Cleaner:
+    """What cleans this machine's disks; with `only` that one, whose order is a Job's."""
+    workers = workers or Workers()
+    mounts, devices = KernelMounts(), KernelDevices(workers=workers)
+    made = Cleaner(
         node=node,
         records=records,
         classes=lambda: configured.current.classes,
@@ -89,11 +121,8 @@ def add_to(
         events=events,
         metrics=observed.cleanings(),
         observe=observed.queues,
+        only=only,
     )
-    cleaner.configure(configured.current)
-    configured.on_change(discovery.configure)
-    configured.on_change(cleaner.configure)
-    group.add("agent's events", events.run)
-    group.add("discovery", discovery.run)
-    group.add("cleaning", cleaner.run)
-    return discovery
+    made.configure(configured.current)
+    configured.on_change(made.configure)
+    return made

@@ -159,6 +159,9 @@ class CleanOrder(Part, frozen=True, kw_only=True):
     requested_at: Annotated[str | None, _TIME] = None
     """When the order was given."""
 
+    job: str = ""
+    """Name of the Job that carries the order out; empty when the agent does."""
+
 
 class LocalDiskSpec(Part, frozen=True, kw_only=True):
     """Which disk this is, and what the manager wants with it."""

@@ -25,6 +25,11 @@ class Environment:
     """Image of cleaning Jobs; needed only when they are used."""
 
 
+def job_image(variables: Mapping[str, str]) -> str:
+    """The image of cleaning Jobs, if it is to be another than that of the agents."""
+    return variables.get(JOB_IMAGE, "")
+
+
 def read(variables: Mapping[str, str]) -> Environment:
     """The environment of this process; ConfigurationError when the node is not known."""
     node = variables.get(NODE, "")
@@ -38,5 +43,5 @@ def read(variables: Mapping[str, str]) -> Environment:
     return Environment(
         node_name=node,
         namespace=variables.get(NAMESPACE) or "default",
-        job_image=variables.get(JOB_IMAGE, ""),
+        job_image=job_image(variables),
     )

@@ -51,6 +51,7 @@ CLASS_KEYS = (
     "selector",
     "requireMountPoint",
     "reclaim",
+    "useJobForCleaning",
     "nodeLoss",
 )
 AUTO_MODE = "Auto"
@@ -160,6 +161,7 @@ def _class(name: str, value: Value) -> ClassSettings | None:
         fs_cleaner=_cleaner(found.get("fsCleanerCommand"), for_devices=False),
         require_mount_point=bool("requireMountPoint" in found and found["requireMountPoint"].boolean()),
         reclaim=Reclaim(reclaim) if reclaim else None,
+        use_job_for_cleaning=found["useJobForCleaning"].boolean() if "useJobForCleaning" in found else None,
         node_loss=_node_loss(found["nodeLoss"]) if "nodeLoss" in found else NodeLoss(),
     )
     # Without its directories a class cannot be compared with others; what is wrong is noted.

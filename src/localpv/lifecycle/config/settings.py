@@ -81,6 +81,9 @@ class ClassSettings:
     reclaim: Reclaim | None = None
     """None: as the StorageClass says."""
 
+    use_job_for_cleaning: bool | None = None
+    """Whether devices of this class are cleaned in Jobs; None: as the whole configuration says."""
+
     node_loss: NodeLoss = NodeLoss()
 
 
@@ -100,3 +103,8 @@ class Configuration:
     set_pv_owner_ref: bool = False
     remove_node_not_ready_taint: bool = False
     not_ready_taint_key: str = ""
+
+    @property
+    def cleans_in_jobs(self) -> bool:
+        """Whether any disk may be cleaned in a Job."""
+        return self.use_job_for_cleaning or any(each.use_job_for_cleaning for each in self.classes.values())

@@ -34,7 +34,6 @@ def by_agent(disk: LocalDisk) -> str:
     return ""
 
 
-
 class Releaser:
     """Takes disks that belong to a volume one step further."""
 

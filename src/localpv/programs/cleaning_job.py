@@ -1,0 +1,73 @@
+"""`localpv agent --clean DISK`: carry out one order to clean, and end. Jobs that clean run this on the disk's node."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import aclosing
+
+from localpv.client import client as clients
+from localpv.client.watching import Changed, Deleted, Synced
+from localpv.lifecycle.clean import orders
+from localpv.lifecycle.events import ApiEvents
+from localpv.lifecycle.records.api import ApiRecords
+from localpv.lifecycle.records.protocol import Records
+from localpv.programs import configuring, node_parts, stopping
+from localpv.programs.configuring import Configured
+from localpv.programs.node_parts import Settings
+from localpv.programs.observing import Observed
+from localpv.runtime.clock import SystemClock
+from localpv.runtime.group import Group
+
+log = logging.getLogger(__name__)
+
+
+async def run(settings: Settings, disk: str) -> None:
+    """Clean until the order is done or taken back; a failure is tried again by the same rules as in an agent."""
+    clock = SystemClock()
+    async with clients.connect(settings.connection, component="cleaner") as client:
+        configured = Configured(configuring.from_folder(settings.config), clock=clock)
+        await configured.load()
+        records = ApiRecords(client, node=settings.node, clock=clock)
+        events = ApiEvents(client, component="localpv-agent", clock=clock)
+        parts = node_parts.cleaner(
+            node=settings.node,
+            records=records,
+            configured=configured,
+            state=settings.state,
+            clock=clock,
+            events=events,
+            observed=Observed("agent"),
+            only=disk,
+        )
+        group = Group(clock=clock)
+        group.add("events", events.run)
+        group.add("configuration", configured.run)
+        group.add("cleaning", parts.run)
+        stop = stopping.stop_signal()
+        done = asyncio.create_task(_over(records, disk, stop))
+        try:
+            await stopping.run_until(stop, group)
+        finally:
+            done.cancel()
+
+
+async def _over(records: Records, name: str, stop: asyncio.Event) -> None:
+    """Stop when nothing is left to do for the disk."""
+    seen = False
+    async with aclosing(records.watch()) as changes:
+        async for change in changes:
+            match change:
+                case Changed(disk) if disk.metadata.name == name:
+                    seen = True
+                    over = orders.open_order(disk) is None
+                case Deleted(disk) if disk.metadata.name == name:
+                    over = True
+                case Synced():
+                    over = not seen
+                case _:
+                    continue
+            if over:
+                log.info("nothing is left to clean disk=%s", name)
+                stop.set()
+                return
