@@ -5,6 +5,7 @@ Without files all are run, in two machines side by side: emulation takes one pro
 
 from __future__ import annotations
 
+import compileall
 import io
 import json
 import signal
@@ -40,6 +41,8 @@ def main(arguments: list[str]) -> int:
         return guest.FAILED
     files = [argument for argument in arguments if argument.startswith(FOLDER)]
     options = [argument for argument in arguments if argument not in files]
+    # Compiling inside would take longer than all else that happens before the first test.
+    compileall.compile_dir(ROOT / "src", quiet=2)
     stop = threading.Event()
     if files:
         return _run(files, options, found, sys.stdout.buffer, stop)
