@@ -17,6 +17,7 @@ from tests.placing.places import Place
 NODES = "/api/v1/nodes"
 OURS = "placing.test/cluster"
 HOSTNAME = "kubernetes.io/hostname"
+OTHERS = "node(s) didn't match Pod's node affinity/selector"
 
 
 @dataclass
@@ -36,7 +37,17 @@ class Cluster:
         self.place.api.merge(f"{NODES}/{name}/status", {"status": {"capacity": capacity, "allocatable": capacity}})
         # Kubernetes taints a new node until its kubelet says that it is ready.
         self.place.api.merge(f"{NODES}/{name}", {"spec": {"taints": None} | (spec or {})})
+        self._until_seen(name, spec or {})
         return name
+
+    def _until_seen(self, name: str, spec: Object) -> None:
+        """Wait until whoever schedules knows the node as it is now: a pod that could go nowhere else has got there."""
+        tolerations = [{"key": taint["key"], "operator": "Exists"} for taint in spec.get("taints") or ()]
+        if spec.get("unschedulable"):
+            tolerations.append({"key": "node.kubernetes.io/unschedulable", "operator": "Exists"})
+        probe = self.pod(node_selector={HOSTNAME: name}, tolerations=tolerations)
+        self.until_node(probe)
+        self.delete_pod(probe)
 
     def change_node(self, name: str, change: Object) -> None:
         self.place.api.merge(f"{NODES}/{name}", change)
@@ -69,9 +80,9 @@ class Cluster:
         """The node of a new pod."""
         return self.until_node(self.pod(*claims, **pod))
 
-    def refused(self, *claims: str, **pod: Any) -> str:
-        """What is said about a new pod that gets no node."""
-        return self.until_refused(self.pod(*claims, **pod))
+    def refused(self, *claims: str, why: dict[str, int] | None = None, words: str = "", **pod: Any) -> str:
+        """What is said about a new pod that gets no node, once it is said as expected."""
+        return self.until_refused(self.pod(*claims, **pod), words, why=why)
 
     def get_pod(self, name: str) -> Object:
         return dict(self.place.api.get(self.place.space.core("pods", name)))
@@ -85,15 +96,20 @@ class Cluster:
 
         return self._until(look, lambda: f"{name} has a node, but it is {self.get_pod(name)['status']}")
 
-    def until_refused(self, name: str, *words: str) -> str:
-        """The message of the pod's condition, once it says why there is no node, in these words."""
+    def until_refused(self, name: str, *words: str, why: dict[str, int] | None = None) -> str:
+        """The message of the pod's condition, once it says why there is no node.
+
+        A scheduler that has not seen all nodes yet says something else first. `why` is how many nodes of this test fail
+        on what; `words` must be in the message.
+        """
 
         def look() -> str:
             condition = self.condition(name)
             said = str(condition.get("message", "")) if condition.get("reason") == "Unschedulable" else ""
-            return said if all(word in said for word in words) else ""
+            right = all(word in said for word in words) and (why is None or reasons(said) == why)
+            return said if right else ""
 
-        return self._until(look, lambda: f"{name} is refused for {words}, but it is {self.get_pod(name)['status']}")
+        return self._until(look, lambda: f"{name} is refused: {words or ''} {why or ''}: {self.condition(name)}")
 
     def condition(self, name: str) -> Object:
         found = self.get_pod(name)["status"].get("conditions") or []
@@ -113,8 +129,8 @@ class Cluster:
 
 
 def reasons(message: str) -> dict[str, int]:
-    """How many nodes failed on what: the first sentence after the colon."""
+    """How many nodes of the test failed on what; those of others fail on the selector that all pods of a test have."""
     _, _, rest = message.partition("nodes are available: ")
     first = rest.split(". ")[0].removesuffix(".")
-    counted = (part.split(" ", 1) for part in first.split(", "))
-    return {phrase: int(number) for number, phrase in counted}
+    counted = (part.partition(" ") for part in first.split(", "))
+    return {phrase: int(number) for number, _, phrase in counted if number.isdigit() and phrase != OTHERS}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tests.contract import builders
-from tests.placing.cluster import HOSTNAME, Cluster
+from tests.placing.cluster import HOSTNAME, OTHERS, Cluster
 from tests.placing.places import Place
-from tests.placing.test_schedule_nodes import OTHERS, said, with_port
+from tests.placing.test_schedule_nodes import with_port
 from tests.placing.test_schedule_pods import APART, apart, term
 from tests.placing.test_schedule_volumes import NO_VOLUME, SELECTED_NODE
 
@@ -24,13 +24,13 @@ def test_what_a_pod_asks_for_as_a_whole_counts_instead_of_its_containers(cluster
     whole = {"requests": {"cpu": "1500m"}}
     first = cluster.pod(resources=whole, requests={"cpu": "100m"})
     assert cluster.until_node(first) == node
-    assert said(cluster.refused(requests={"cpu": "600m"})) == {"Insufficient cpu": 1}
+    cluster.refused(requests={"cpu": "600m"}, why={"Insufficient cpu": 1})
 
 
 def test_ephemeral_storage_is_rationed_where_it_is_measured(cluster: Cluster) -> None:
     node = cluster.node(ephemeral_storage="1Gi")
     assert cluster.placed(requests={"ephemeral-storage": "600Mi"}) == node
-    assert said(cluster.refused(requests={"ephemeral-storage": "600Mi"})) == {"Insufficient ephemeral-storage": 1}
+    cluster.refused(requests={"ephemeral-storage": "600Mi"}, why={"Insufficient ephemeral-storage": 1})
 
 
 def test_terms_of_node_affinity_are_alternatives_and_an_empty_one_is_none(cluster: Cluster) -> None:
@@ -38,13 +38,13 @@ def test_terms_of_node_affinity_are_alternatives_and_an_empty_one_is_none(cluste
     hdd = [{"key": "disk", "operator": "In", "values": ["hdd"]}]
     ssd = [{"key": "disk", "operator": "In", "values": ["ssd"]}]
     assert cluster.placed(affinity=node_terms(hdd, ssd)) == node
-    assert OTHERS in cluster.refused(affinity=node_terms(hdd, []))
+    cluster.refused(affinity=node_terms(hdd, []), words=OTHERS)
 
 
 def test_node_selector_and_node_affinity_must_both_hold(cluster: Cluster) -> None:
     cluster.node(labels={"disk": "ssd"})
     ssd = [{"key": "disk", "operator": "In", "values": ["ssd"]}]
-    assert OTHERS in cluster.refused(affinity=node_terms(ssd), node_selector={"rack": "r1"})
+    cluster.refused(affinity=node_terms(ssd), node_selector={"rack": "r1"}, words=OTHERS)
 
 
 def test_a_toleration_without_a_key_tolerates_everything(cluster: Cluster) -> None:
@@ -52,20 +52,20 @@ def test_a_toleration_without_a_key_tolerates_everything(cluster: Cluster) -> No
     node = cluster.node(spec={"taints": taints})
     assert cluster.placed(tolerations=[{"operator": "Exists"}]) == node
     some = [{"operator": "Exists", "effect": "NoSchedule"}]
-    assert said(cluster.refused(tolerations=some)) == {"node(s) had untolerated taint(s)": 1}
+    cluster.refused(tolerations=some, why={"node(s) had untolerated taint(s)": 1})
 
 
 def test_ports_of_a_pod_in_the_network_of_the_node_are_ports_of_the_node(cluster: Cluster) -> None:
     cluster.node()
     cluster.placed(hostNetwork=True, containers=with_port())
-    assert said(cluster.refused(containers=with_port(hostPort=80))) == {PORTS: 1}
+    cluster.refused(containers=with_port(hostPort=80), why={PORTS: 1})
 
 
 def test_ports_on_different_addresses_do_not_clash(cluster: Cluster) -> None:
     node = cluster.node()
     assert cluster.placed(containers=with_port(hostPort=80, hostIP="127.0.0.1")) == node
     assert cluster.placed(containers=with_port(hostPort=80, hostIP="127.0.0.2")) == node
-    assert said(cluster.refused(containers=with_port(hostPort=80))) == {PORTS: 1}
+    cluster.refused(containers=with_port(hostPort=80), why={PORTS: 1})
 
 
 def test_apart_can_mean_only_pods_of_the_same_revision(cluster: Cluster) -> None:
@@ -73,7 +73,7 @@ def test_apart_can_mean_only_pods_of_the_same_revision(cluster: Cluster) -> None
     how = apart(term("web", matchLabelKeys=["revision"]))
     for number in "12":
         assert cluster.placed(labels={"app": "web", "revision": number}, affinity=how) == node
-    assert said(cluster.refused(labels={"app": "web", "revision": "2"}, affinity=how)) == {APART: 1}
+    cluster.refused(labels={"app": "web", "revision": "2"}, affinity=how, why={APART: 1})
 
 
 def test_two_pods_that_race_for_a_claim_for_one_pod_only(cluster: Cluster, place: Place) -> None:
@@ -93,7 +93,7 @@ def test_a_volume_in_deletion_is_not_given(cluster: Cluster, place: Place) -> No
     volume = place.available(node=node)
     place.api.merge(place.volume_path(volume), {"metadata": {"finalizers": ["example.com/hold"]}})
     place.api.delete(place.volume_path(volume))
-    assert said(cluster.refused(place.claim())) == {NO_VOLUME: 1}
+    cluster.refused(place.claim(), why={NO_VOLUME: 1})
     assert not place.get_volume(volume)["spec"].get("claimRef")
 
 
@@ -114,14 +114,14 @@ def test_a_node_that_was_selected_for_a_claim_stays_selected(cluster: Cluster, p
     selected, other = cluster.node(cpu="1"), cluster.node()
     place.available(node=other)
     claim = place.claim(annotations={SELECTED_NODE: selected})
-    assert said(cluster.refused(claim, requests={"cpu": "2"})) == {"Insufficient cpu": 1, NO_VOLUME: 1}
+    cluster.refused(claim, requests={"cpu": "2"}, why={"Insufficient cpu": 1, NO_VOLUME: 1})
 
 
 def test_a_claim_that_names_a_volume_must_be_bound_first(cluster: Cluster, place: Place) -> None:
     place.storage_class(waits=True)
     cluster.node()
     claim = place.claim(volumeName="not-there-yet")
-    assert "pod has unbound immediate PersistentVolumeClaims." in cluster.refused(claim)
+    cluster.refused(claim, words="pod has unbound immediate PersistentVolumeClaims.")
 
 
 def test_a_volume_of_another_zone_is_refused(cluster: Cluster, place: Place) -> None:
@@ -132,7 +132,7 @@ def test_a_volume_of_another_zone_is_refused(cluster: Cluster, place: Place) -> 
     place.available(nodeAffinity=anywhere, labels={zone: "z2"})
     claim, _ = place.bound()
     pod = cluster.pod(claim)
-    assert said(cluster.until_refused(pod)) == {"node(s) had no available volume zone": 1}
+    cluster.until_refused(pod, why={"node(s) had no available volume zone": 1})
     zoned = cluster.node(labels={zone: "z2"})
     assert cluster.until_node(pod) == zoned
 

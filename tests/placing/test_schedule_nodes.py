@@ -5,14 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.placing.cluster import OURS, Cluster, reasons
-
-OTHERS = "node(s) didn't match Pod's node affinity/selector"
-
-
-def said(message: str) -> dict[str, int]:
-    """Why nodes of the test failed; nodes of others fail on the selector that all pods of a test have."""
-    return {phrase: count for phrase, count in reasons(message).items() if phrase != OTHERS}
+from tests.placing.cluster import OTHERS, OURS, Cluster
 
 
 def required(*expressions: dict[str, Any], fields: list[dict[str, Any]] | None = None) -> dict[str, Any]:
@@ -35,8 +28,7 @@ def test_a_pod_goes_where_there_is_room_for_it(cluster: Cluster) -> None:
 def test_what_is_lacking_is_counted_for_each_node(cluster: Cluster) -> None:
     cluster.node(cpu="1")
     cluster.node(cpu="1", memory="1Gi")
-    message = cluster.refused(requests={"cpu": "2", "memory": "2Gi"})
-    assert said(message) == {"Insufficient cpu": 2, "Insufficient memory": 1}
+    cluster.refused(requests={"cpu": "2", "memory": "2Gi"}, why={"Insufficient cpu": 2, "Insufficient memory": 1})
 
 
 def test_pods_that_are_there_leave_less_room(cluster: Cluster) -> None:
@@ -44,7 +36,7 @@ def test_pods_that_are_there_leave_less_room(cluster: Cluster) -> None:
     first = cluster.pod(requests={"cpu": "600m"})
     assert cluster.until_node(first) == node
     second = cluster.pod(requests={"cpu": "600m"})
-    assert said(cluster.until_refused(second)) == {"Insufficient cpu": 1}
+    cluster.until_refused(second, why={"Insufficient cpu": 1})
     cluster.delete_pod(first)
     assert cluster.until_node(second) == node
 
@@ -62,7 +54,7 @@ def test_a_pod_that_has_finished_makes_room(cluster: Cluster) -> None:
 def test_a_node_takes_no_more_pods_than_it_says(cluster: Cluster) -> None:
     cluster.node(pods="1")
     cluster.placed()
-    assert said(cluster.refused()) == {"Too many pods": 1}
+    cluster.refused(why={"Too many pods": 1})
 
 
 def test_init_containers_count_one_by_one_and_sidecars_together(cluster: Cluster) -> None:
@@ -70,14 +62,14 @@ def test_init_containers_count_one_by_one_and_sidecars_together(cluster: Cluster
     one = {"image": "registry.invalid/app:1", "resources": {"requests": {"cpu": "1500m"}}}
     assert cluster.placed(initContainers=[{"name": "a", **one}, {"name": "b", **one}], requests={"cpu": "1"}) == node
     sidecar = {"name": "a", **one, "restartPolicy": "Always"}
-    assert said(cluster.refused(initContainers=[sidecar], requests={"cpu": "1"})) == {"Insufficient cpu": 1}
+    cluster.refused(initContainers=[sidecar], requests={"cpu": "1"}, why={"Insufficient cpu": 1})
 
 
 def test_resources_that_no_node_has_are_named(cluster: Cluster) -> None:
     cluster.node()
     wanted = {"example.com/gpu": "1"}
     container = {"name": "main", "image": "registry.invalid/app:1", "resources": {"requests": wanted, "limits": wanted}}
-    assert said(cluster.refused(containers=[container])) == {"Insufficient example.com/gpu": 1}
+    cluster.refused(containers=[container], why={"Insufficient example.com/gpu": 1})
 
 
 def test_a_new_node_is_used_by_who_waited_for_one(cluster: Cluster) -> None:
@@ -104,7 +96,7 @@ def test_node_affinity_is_required(cluster: Cluster, operator: str, values: list
     if fits:
         assert cluster.placed(affinity=affinity) == node
     else:
-        assert reasons(cluster.refused(affinity=affinity))[OTHERS] >= 1
+        cluster.refused(affinity=affinity, words=OTHERS)
 
 
 @pytest.mark.parametrize(("operator", "value", "fits"), [("Gt", "7", True), ("Gt", "8", False), ("Lt", "9", True)])
@@ -114,7 +106,7 @@ def test_node_affinity_compares_numbers(cluster: Cluster, operator: str, value: 
     if fits:
         assert cluster.placed(affinity=affinity) == node
     else:
-        assert OTHERS in cluster.refused(affinity=affinity)
+        cluster.refused(affinity=affinity, words=OTHERS)
 
 
 def test_a_node_can_be_asked_for_by_its_name(cluster: Cluster) -> None:
@@ -145,9 +137,9 @@ def test_the_preferred_node_is_taken_when_there_is_room(cluster: Cluster) -> Non
 def test_a_taint_keeps_pods_away_that_do_not_tolerate_it(cluster: Cluster, effect: str) -> None:
     node = cluster.node(spec={"taints": [{"key": "disks", "value": "broken", "effect": effect}]})
     refused = cluster.pod()
-    assert said(cluster.until_refused(refused)) == {"node(s) had untolerated taint(s)": 1}
+    cluster.until_refused(refused, why={"node(s) had untolerated taint(s)": 1})
     other = {"key": "disks", "operator": "Equal", "value": "fine"}
-    assert said(cluster.refused(tolerations=[other])) == {"node(s) had untolerated taint(s)": 1}
+    cluster.refused(tolerations=[other], why={"node(s) had untolerated taint(s)": 1})
     assert cluster.placed(tolerations=[{"key": "disks", "operator": "Exists", "effect": effect}]) == node
     assert cluster.placed(tolerations=[{"key": "disks", "value": "broken"}]) == node
     cluster.change_node(node, {"spec": {"taints": None}})
@@ -163,7 +155,7 @@ def test_a_node_that_prefers_no_pods_is_taken_last(cluster: Cluster) -> None:
 def test_a_cordoned_node_takes_only_who_tolerates_that(cluster: Cluster) -> None:
     node = cluster.node(spec={"unschedulable": True})
     pod = cluster.pod()
-    assert said(cluster.until_refused(pod)) == {"node(s) were unschedulable": 1}
+    cluster.until_refused(pod, why={"node(s) were unschedulable": 1})
     toleration = {"key": "node.kubernetes.io/unschedulable", "operator": "Exists", "effect": "NoSchedule"}
     assert cluster.placed(tolerations=[toleration]) == node
     cluster.change_node(node, {"spec": {"unschedulable": None, "taints": None}})
@@ -179,7 +171,7 @@ def test_a_port_of_the_node_is_given_once(cluster: Cluster) -> None:
     first = cluster.pod(containers=with_port(hostPort=8080))
     cluster.until_node(first)
     second = cluster.pod(containers=with_port(hostPort=8080, hostIP="127.0.0.1"))
-    assert said(cluster.until_refused(second)) == {"node(s) didn't have free ports for the requested pod ports": 1}
+    cluster.until_refused(second, why={"node(s) didn't have free ports for the requested pod ports": 1})
     assert cluster.placed(containers=with_port(hostPort=8080, protocol="UDP")) == node
     cluster.delete_pod(first)
     assert cluster.until_node(second) == node

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.contract import builders
-from tests.placing.cluster import HOSTNAME, Cluster, reasons
-from tests.placing.test_schedule_nodes import said
+from tests.placing.cluster import HOSTNAME, Cluster
 
 ZONE = "placing.test/zone"
 NEAR = "node(s) didn't match pod affinity rules"
@@ -39,7 +38,7 @@ def test_pods_that_want_to_be_apart_get_a_node_each(cluster: Cluster) -> None:
     first = cluster.pod(**pod)
     assert {cluster.until_node(first), cluster.placed(**pod)} == nodes
     third = cluster.pod(**pod)
-    assert said(cluster.until_refused(third)) == {APART: 2}
+    cluster.until_refused(third, why={APART: 2})
     freed = cluster.until_node(first)
     cluster.delete_pod(first)
     assert cluster.until_node(third) == freed
@@ -48,7 +47,7 @@ def test_pods_that_want_to_be_apart_get_a_node_each(cluster: Cluster) -> None:
 def test_a_pod_that_wants_to_be_apart_keeps_others_away(cluster: Cluster) -> None:
     cluster.node()
     cluster.placed(labels={"app": "db"}, affinity=apart(term("web")))
-    assert said(cluster.refused(labels={"app": "web"})) == {APART_FROM_US: 1}
+    cluster.refused(labels={"app": "web"}, why={APART_FROM_US: 1})
     assert cluster.placed(labels={"app": "other"})
 
 
@@ -58,7 +57,7 @@ def test_apart_can_mean_another_zone(cluster: Cluster) -> None:
     pod = {"labels": {"app": "db"}, "affinity": apart(term("db", ZONE))}
     cluster.placed(**pod)
     second = cluster.pod(**pod)
-    assert said(cluster.until_refused(second)) == {APART: 2}
+    cluster.until_refused(second, why={APART: 2})
     elsewhere = cluster.node(labels={ZONE: "b"})
     assert cluster.until_node(second) == elsewhere
 
@@ -75,7 +74,7 @@ def test_a_node_without_the_label_is_apart_from_everything(cluster: Cluster) -> 
 def test_a_pod_goes_to_the_one_it_wants_to_be_near(cluster: Cluster) -> None:
     nodes = [cluster.node() for _ in range(3)]
     waits = cluster.pod(affinity=near(term("db")))
-    assert said(cluster.until_refused(waits)) == {NEAR: 3}
+    cluster.until_refused(waits, why={NEAR: 3})
     home = cluster.placed(labels={"app": "db"})
     assert home in nodes
     assert cluster.until_node(waits) == home
@@ -94,7 +93,7 @@ def test_near_all_terms_means_near_pods_that_are_all_of_them(cluster: Cluster) -
     cluster.node()
     cluster.placed(labels={"app": "db"})
     cluster.placed(labels={"app": "web"})
-    assert said(cluster.refused(affinity=near(term("db"), term("web")))) == {NEAR: 1}
+    cluster.refused(affinity=near(term("db"), term("web")), why={NEAR: 1})
 
 
 def test_other_namespaces_count_only_when_they_are_named_or_selected(cluster: Cluster) -> None:
@@ -109,7 +108,7 @@ def test_other_namespaces_count_only_when_they_are_named_or_selected(cluster: Cl
     cluster.place.api.post(pods, made)
     name = f"{pods}/{made['metadata']['name']}"
     cluster._until(lambda: cluster.place.api.get(name)["spec"].get("nodeName", ""), lambda: name)
-    assert said(cluster.refused(affinity=near(term("db")))) == {NEAR: 2}
+    cluster.refused(affinity=near(term("db")), why={NEAR: 2})
     assert cluster.placed(affinity=near(term("db", namespaces=[space]))) == home
     selected = {"matchLabels": {"team": cluster.name}}
     assert cluster.placed(affinity=near(term("db", namespaceSelector=selected))) == home
@@ -131,14 +130,14 @@ def test_a_zone_that_is_full_holds_up_the_others(cluster: Cluster) -> None:
     for _ in range(3):
         cluster.placed(**pod)
     missing = f"{SPREAD} (missing required label)"
-    assert said(cluster.refused(**pod)) == {"Too many pods": 1, SPREAD: 1, missing: 1}
+    cluster.refused(**pod, why={"Too many pods": 1, SPREAD: 1, missing: 1})
 
 
 def test_too_few_zones_count_as_an_empty_one(cluster: Cluster) -> None:
     cluster.node(labels={ZONE: "a"})
     pod = {"labels": {"app": "web"}, "topologySpreadConstraints": spread("web", minDomains=2)}
     cluster.placed(**pod)
-    assert said(cluster.refused(**pod)) == {SPREAD: 1}
+    cluster.refused(**pod, why={SPREAD: 1})
 
 
 def test_which_nodes_count_in_a_spread_can_be_chosen(cluster: Cluster) -> None:
@@ -147,7 +146,7 @@ def test_which_nodes_count_in_a_spread_can_be_chosen(cluster: Cluster) -> None:
     cluster.node(labels={ZONE: "b"}, spec={"taints": taint})
     strict = {"labels": {"app": "web"}, "topologySpreadConstraints": spread("web")}
     assert cluster.placed(**strict) == open_node
-    assert reasons(cluster.refused(**strict))[SPREAD] == 1
+    cluster.refused(**strict, why={"node(s) had untolerated taint(s)": 1, SPREAD: 1})
     honest = {"labels": {"app": "web"}, "topologySpreadConstraints": spread("web", nodeTaintsPolicy="Honor")}
     assert cluster.placed(**honest) == open_node
 

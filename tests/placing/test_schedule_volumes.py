@@ -8,7 +8,6 @@ import pytest
 from tests.contract import builders, wire
 from tests.placing.cluster import HOSTNAME, Cluster
 from tests.placing.places import Place
-from tests.placing.test_schedule_nodes import said
 
 OTHER_NODE = "node(s) didn't match PersistentVolume's node affinity"
 NO_VOLUME = "node(s) didn't find available persistent volumes to bind"
@@ -32,8 +31,7 @@ def test_a_bound_volume_elsewhere_is_counted_for_each_node(cluster: Cluster, pla
     cluster.node()
     place.available(node=home)
     claim, _ = place.bound()
-    message = cluster.refused(claim, requests={"cpu": "2"})
-    assert said(message) == {"Insufficient cpu": 1, OTHER_NODE: 1}
+    cluster.refused(claim, requests={"cpu": "2"}, why={"Insufficient cpu": 1, OTHER_NODE: 1})
 
 
 @pytest.mark.seed("AFF-1")
@@ -86,7 +84,7 @@ def test_a_pod_whose_claims_no_node_can_serve_together_takes_nothing(cluster: Cl
     disks = [place.available(node=one), place.available(node=two)]
     claims = [place.claim(), place.claim()]
     pod = cluster.pod(*claims)
-    assert said(cluster.until_refused(pod)) == {NO_VOLUME: 2}
+    cluster.until_refused(pod, why={NO_VOLUME: 2})
     assert [place.get_volume(disk)["spec"].get("claimRef") for disk in disks] == [None, None]
     more = place.volume(node=two)
     assert cluster.until_node(pod) == two
@@ -190,7 +188,7 @@ def test_the_affinity_of_a_volume_is_held_against_the_labels_of_the_node(
     if fits:
         assert cluster.until_node(pod) == node
     else:
-        assert said(cluster.until_refused(pod)) == {OTHER_NODE: 1}
+        cluster.until_refused(pod, why={OTHER_NODE: 1})
 
 
 def test_a_pod_waits_for_its_claim(cluster: Cluster, place: Place) -> None:
@@ -199,7 +197,7 @@ def test_a_pod_waits_for_its_claim(cluster: Cluster, place: Place) -> None:
     place.available(node=node)
     name = builders.unique("claim")
     pod = cluster.pod(name)
-    assert f'persistentvolumeclaim "{name}" not found.' in cluster.until_refused(pod)
+    cluster.until_refused(pod, f'persistentvolumeclaim "{name}" not found.')
     place.claim(name=name)
     assert cluster.until_node(pod) == node
 
@@ -209,7 +207,7 @@ def test_a_pod_waits_for_a_claim_that_is_bound_without_it(cluster: Cluster, plac
     node = cluster.node()
     claim = place.claim()
     pod = cluster.pod(claim)
-    assert "pod has unbound immediate PersistentVolumeClaims." in cluster.until_refused(pod)
+    cluster.until_refused(pod, "pod has unbound immediate PersistentVolumeClaims.")
     place.volume(node=node)
     assert cluster.until_node(pod) == node
 
@@ -217,7 +215,7 @@ def test_a_pod_waits_for_a_claim_that_is_bound_without_it(cluster: Cluster, plac
 def test_a_claim_of_a_class_that_is_not_there_counts_as_one_that_does_not_wait(cluster: Cluster, place: Place) -> None:
     cluster.node()
     claim = place.claim()
-    assert "pod has unbound immediate PersistentVolumeClaims." in cluster.refused(claim)
+    cluster.refused(claim, words="pod has unbound immediate PersistentVolumeClaims.")
 
 
 def test_a_claim_in_deletion_serves_no_further_pod(cluster: Cluster, place: Place) -> None:
@@ -227,7 +225,7 @@ def test_a_claim_in_deletion_serves_no_further_pod(cluster: Cluster, place: Plac
     claim, _ = place.bound()
     assert cluster.placed(claim) == node
     place.delete_claim(claim)
-    assert f'persistentvolumeclaim "{claim}" is being deleted.' in cluster.refused(claim)
+    cluster.refused(claim, words=f'persistentvolumeclaim "{claim}" is being deleted.')
 
 
 def test_a_claim_whose_volume_is_gone_is_named(cluster: Cluster, place: Place) -> None:
@@ -239,7 +237,7 @@ def test_a_claim_whose_volume_is_gone_is_named(cluster: Cluster, place: Place) -
     place.api.merge(place.volume_path(volume), {"metadata": {"finalizers": None}})
     place.until_claim(claim, "Lost")
     wanted = f'persistentvolumeclaim "{claim}" bound to non-existent persistentvolume "{volume}".'
-    assert wanted in cluster.refused(claim)
+    cluster.refused(claim, words=wanted)
 
 
 def test_a_claim_for_one_pod_only_serves_one_pod_only(cluster: Cluster, place: Place) -> None:
@@ -254,7 +252,7 @@ def test_a_claim_for_one_pod_only_serves_one_pod_only(cluster: Cluster, place: P
         "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by"
         " another pod"
     )
-    assert said(cluster.until_refused(second)) == {phrase: 1}
+    cluster.until_refused(second, why={phrase: 1})
     cluster.delete_pod(first)
     assert cluster.until_node(second) == node
 
@@ -289,7 +287,7 @@ def test_a_class_provisions_only_where_it_says(cluster: Cluster, place: Place) -
     place.storage_class(waits=True, provisioner="example.com/maker", allowedTopologies=topology)
     other = cluster.node()
     pod = cluster.pod(place.claim(), node_selector={HOSTNAME: other})
-    assert said(cluster.until_refused(pod)) == {NO_VOLUME: 1}
+    cluster.until_refused(pod, why={NO_VOLUME: 1})
 
 
 def test_an_ephemeral_volume_waits_for_the_claim_of_its_pod(cluster: Cluster, place: Place) -> None:
@@ -302,7 +300,7 @@ def test_an_ephemeral_volume_waits_for_the_claim_of_its_pod(cluster: Cluster, pl
     name = made["metadata"]["name"]
     place.claim(name=f"{name}-scratch")
     place.api.post(place.space.core("pods"), made)
-    assert "was not created for pod" in cluster.until_refused(name)
+    cluster.until_refused(name, "was not created for pod")
 
 
 def test_a_pod_can_be_sent_to_a_node_without_its_volume_but_its_claim_stays_where_it_is(

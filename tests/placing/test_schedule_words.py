@@ -11,7 +11,7 @@ from tests.placing.places import Place
 def test_a_pod_without_a_node_says_so_in_its_condition_and_in_an_event(cluster: Cluster, place: Place) -> None:
     cluster.node(cpu="1")
     pod = cluster.pod(requests={"cpu": "2"})
-    said = cluster.until_refused(pod)
+    said = cluster.until_refused(pod, "1 Insufficient cpu")
     assert re.match(r"0/\d+ nodes are available: 1 Insufficient cpu(, \d+ node\(s\) [^,.]+)?\.", said)
     condition = cluster.condition(pod)
     assert (condition["status"], condition["reason"]) == ("False", "Unschedulable")
@@ -48,14 +48,14 @@ def test_the_words_change_with_the_world(cluster: Cluster) -> None:
     pod = cluster.pod(requests={"cpu": "2"})
     cluster.until_refused(pod, "1 Insufficient cpu")
     cluster.change_node(node, {"spec": {"taints": [{"key": "disks", "effect": "NoSchedule"}]}})
-    assert "Insufficient" not in cluster.until_refused(pod, "1 node(s) had untolerated taint(s)")
+    cluster.until_refused(pod, why={"node(s) had untolerated taint(s)": 1})
 
 
 def test_reasons_stand_in_the_order_of_their_text(cluster: Cluster) -> None:
     cluster.node(cpu="1")
     cluster.node(cpu="1")
     cluster.node(spec={"unschedulable": True})
-    said = cluster.refused(requests={"cpu": "2"})
+    said = cluster.refused(requests={"cpu": "2"}, why={"Insufficient cpu": 2, "node(s) were unschedulable": 1})
     first, _, _ = said.partition(". ")
     parts = first.removesuffix(".").partition(": ")[2].split(", ")
     assert parts == sorted(parts)
