@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 from tests.unit.lifecycle.worlds import settings
 
+from localpv import errors
 from localpv.api.kinds import PersistentVolume
 from localpv.client.client import Client
 from localpv.client.pacing import SystemClock
 from localpv.lifecycle.config.settings import Configuration
 from localpv.lifecycle.publish import adoption, naming, ownership
-from localpv.lifecycle.volumes import ApiVolumes
+from localpv.lifecycle.volumes import FINALIZER, ApiVolumes
 from localpv.testing.api import FakeApi
 
 UID = "11111111-2222-3333-4444-555555555555"
@@ -46,6 +47,29 @@ async def test_only_volumes_of_a_provisioner_in_a_configured_directory_get_a_lab
     api.put(f"{VOLUMES}/pv", volume)
     await adopt(api)
     assert api.objects[f"{VOLUMES}/pv"]["metadata"].get("labels") == ({naming.NODE_LABEL: label} if label else None)
+
+
+async def test_volume_is_labelled_and_held_in_one_write() -> None:
+    api = FakeApi()
+    api.put(f"{VOLUMES}/pv", {**a_volume(), "metadata": {**a_volume()["metadata"], "finalizers": ["others/hold"]}})
+    await adopt(api)
+    meta = api.objects[f"{VOLUMES}/pv"]["metadata"]
+    assert (meta["labels"], meta["finalizers"]) == ({naming.NODE_LABEL: "n1"}, ["others/hold", FINALIZER])
+    assert [request.method for request in api.requests].count("PATCH") == 1, "at no moment it is known and not held"
+
+
+async def test_volume_that_may_not_be_changed_is_followed_as_it_is() -> None:
+    api = FakeApi()
+    api.put(f"{VOLUMES}/pv", a_volume())
+    client = Client(api, field_manager="test")
+    volumes = ApiVolumes(client, clock=SystemClock())
+    volumes.holds = False
+    objects = client.objects(PersistentVolume)
+    page = [each async for each in objects.pages()]
+    api.failures = [errors.Forbidden("no")]
+    await volumes.take_over(page[0].items[0], "n1")
+    assert "finalizers" not in api.objects[f"{VOLUMES}/pv"]["metadata"]
+    assert volumes.seen("pv") is not None
 
 
 async def test_provisioner_of_one_node_leaves_the_volumes_of_others_alone() -> None:

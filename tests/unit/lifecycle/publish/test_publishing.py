@@ -48,6 +48,19 @@ def test_eligible_disk_gets_a_volume_and_remembers_its_uid_and_its_own_identity(
     assert "VolumePublished" in world.events.reasons(SHORT)
 
 
+def test_volume_of_our_own_is_told_as_published_also_when_the_agent_writes_in_between(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    world.find_disk()
+    world.volumes.before_create.append(lambda _: world.report(message="seen meanwhile"))
+    world.settle()
+    assert world.disk.spec.volume is not None and world.disk.spec.volume.uid
+    assert world.events.reasons(SHORT).count("VolumePublished") == 1
+    assert "published disk=" in caplog.text
+    assert "adopted" not in caplog.text
+
+
 @pytest.mark.seed("DSC-2")
 def test_published_disk_gets_no_second_volume(world: World) -> None:
     world.published()

@@ -12,6 +12,7 @@ from tests.unit.lifecycle.worlds import CLASS, World, replace, settings
 from localpv import errors
 from localpv.api.kinds.localdisk import Cleaning, CleaningState, CleanOrder, DiskKind, OfferedVolume, Phase
 from localpv.lifecycle import volumes
+from localpv.lifecycle.bind import claims
 from localpv.lifecycle.config.settings import Configuration, Reclaim
 from localpv.lifecycle.publish import naming, volume
 from localpv.lifecycle.release import deciding
@@ -34,6 +35,7 @@ def finish(world: World) -> None:
 
 def test_words_on_volumes_are_those_that_publishing_writes() -> None:
     assert volumes.NODE_LABEL == naming.NODE_LABEL
+    assert volumes.BOUND_BY_CONTROLLER == claims.BOUND_BY_CONTROLLER
     assert (volumes.RECLAIM, volumes.DISK, volumes.RECYCLE) == (volume.RECLAIM, volume.DISK, Reclaim.RECYCLE)
     assert {deciding.DELETE, deciding.RETAIN} == {Reclaim.DELETE, Reclaim.RETAIN}
 
