@@ -26,6 +26,7 @@ from localpv.api.kinds.localdisk import (
 )
 from localpv.client.client import Client
 from localpv.client.pacing import SystemClock
+from localpv.lifecycle.agents import HasLooked, nobody
 from localpv.lifecycle.config.settings import ClassSettings, Configuration
 from localpv.lifecycle.manager import Manager
 from localpv.lifecycle.publish import naming
@@ -83,6 +84,7 @@ class Place:
         client: Client | None = None,
         records: Records | None = None,
         node: str = "",
+        has_looked: HasLooked = nobody,
     ) -> AsyncIterator[Manager]:
         manager = Manager(
             client or self.client,
@@ -90,6 +92,7 @@ class Place:
             configuration=configuration or self.configuration(),
             clock=SystemClock(),
             node=node,
+            has_looked=has_looked,
         )
         task = asyncio.create_task(manager.run())
         try:

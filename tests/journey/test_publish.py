@@ -22,6 +22,9 @@ from localpv.api.kinds import (
 from localpv.api.kinds.localdisk import (
     Phase,
 )
+from localpv.api.kinds.meta import resource_of
+from localpv.lifecycle import agents
+from localpv.lifecycle.agents import AgentPods
 from localpv.lifecycle.config.settings import Configuration
 from localpv.lifecycle.publish import naming
 
@@ -116,6 +119,46 @@ async def test_startup_taint_goes_when_the_volumes_of_the_node_are_published(pla
 
         await place.until(is_gone)
         assert "stays" in await keys()
+
+
+async def test_startup_taint_of_a_node_without_disks_goes_when_its_agent_is_ready(place: Place) -> None:
+    key = "localpv.dev/agent-not-ready"
+    await place.set_up(spec=NodeSpec(taints=(Taint(key=key, effect="NoSchedule"),)))
+    configuration = dataclasses.replace(
+        place.configuration(), remove_node_not_ready_taint=True, not_ready_taint_key=key
+    )
+    pods, nodes = place.client.untyped(resource_of("Pod")), place.client.objects(Node)
+    labels = dict(pair.split("=") for pair in agents.AGENTS.split(","))
+    name = f"agent-{place.suffix}"
+
+    async def become(status: str) -> None:
+        conditions = [{"type": "Ready", "status": status}]
+        await pods.patch(name, {"status": {"conditions": conditions}}, "default", subresource="status")
+
+    async def has_taint() -> bool:
+        return any(taint.key == key for taint in (await nodes.get(place.node)).spec.taints)
+
+    async def has_none() -> bool:
+        return not await has_taint()
+
+    container = {"name": "agent", "image": "agent"}
+    await pods.create(
+        {
+            "metadata": {"name": name, "namespace": "default", "labels": labels},
+            "spec": {"nodeName": place.node, "containers": [container], "tolerations": [{"operator": "Exists"}]},
+        }
+    )
+    has_looked = AgentPods(place.client, namespace="default").have_looked
+    try:
+        await become("False")
+        async with place.managed(configuration, has_looked=has_looked):
+            await asyncio.sleep(0.3)
+            assert await has_taint(), "its agent has not looked yet"
+        await become("True")
+        async with place.managed(configuration, has_looked=has_looked):
+            await place.until(has_none)
+    finally:
+        await pods.delete(name, "default", grace_seconds=0)
 
 
 async def test_two_hundred_disks_are_two_hundred_volumes_in_seconds(place: Place) -> None:
