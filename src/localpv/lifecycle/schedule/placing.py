@@ -109,9 +109,7 @@ class Placing:
 
     async def settle(self, key: str, pod: Pod | None, *, wanted: bool) -> None:
         """Forget a placement that has come true, or give it back when the pod, as it is now, does not want it."""
-        placement = self._placements.get(key)
-        if placement is None:
-            return
+        placement = self._placements[key]
         if pod is not None and pod.metadata.uid == placement.pod.metadata.uid and pod.spec.node_name == placement.node:
             del self._placements[key]
             for claim in placement.plan.claims:

@@ -88,9 +88,10 @@ class Scheduler:
 
     async def _reconcile(self, key: str) -> Outcome:
         pod = self.world.pods.by_key(key)
-        wanted = pod is not None and is_ours(pod)
-        await self._placing.settle(key, pod, wanted=wanted)
-        if pod is None or not wanted:
+        if key in self._placing:
+            await self._placing.settle(key, pod, wanted=pod is not None and is_ours(pod))
+            pod = self.world.pods.by_key(key)  # giving back takes a while
+        if pod is None or not is_ours(pod):
             self._waiting.forget(key)
             return Done()
         if key not in self._placing:
