@@ -10,7 +10,7 @@ from asyncio import sslproto
 
 CONNECTIONS = 16
 """To the API server, at once; two are for watches. At its start an agent has hundreds of records to write and would
-open 36, whose buffers then stay in its memory."""
+open 34, whose buffers then stay in its memory."""
 
 CONNECTIONS_OF_BOTH = 24
 """Of a provisioner, which is agent and manager of its node: it has five watches more and publishes meanwhile."""
