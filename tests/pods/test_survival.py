@@ -106,7 +106,7 @@ def test_engine_that_dies_again_and_again_while_pods_start_loses_none(new_machin
         pod = machine.until_ready(name)
         machine.eventually(lambda name=name: "begun" in machine.logs(name), "it has written its line")
         assert machine.logs(name).count("begun") == 1
-        assert main(pod)["restartCount"] == 0
+        assert main(pod)["restartCount"] == 0, f"{main(pod)}\n{machine.log.read_text()[-3000:]}"
     assert len(machine.monitors()) == ROUNDS, "one container each"
     machine.delete_all()
     machine.eventually(machine.is_clean, "nothing is left")

@@ -100,6 +100,13 @@ class RuncContainers:
     def missing(self) -> tuple[str, ...]:
         return tuple(tool for tool in (RUNTIME, MONITOR) if commands.find(tool) is None)
 
+    async def version(self) -> str:
+        """Of the runtime, such as 1.1.5; empty when it is not installed."""
+        if commands.find(RUNTIME) is None:
+            return ""
+        told = (await commands.run([RUNTIME, "--version"], timeout=SECONDS)).stdout.split()
+        return told[2] if len(told) > 2 else ""
+
     async def create(self, bundle: Bundle) -> None:
         # 0700, also for what is below: the state tells how to get into every container.
         self._state.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -56,7 +56,8 @@ async def stream(path: Path, options: Options, *, done: Callable[[], bool]) -> A
         time, _, text = read_line(line)
         if options.since is not None and time and _seconds(time) < options.since:
             continue
-        told = time + b" " + text if options.timestamps else text
+        # The monitor of containers writes UTC in its long form; Kubernetes shows the short one.
+        told = time.replace(b"+00:00", b"Z") + b" " + text if options.timestamps else text
         if left is not None:
             told = told[:left]
             left -= len(told)

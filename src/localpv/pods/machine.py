@@ -28,6 +28,8 @@ class Machine:
     memory: int
     disk: int
     address: str
+    runtime: str = ""
+    """Version of the container runtime."""
 
     def capacity(self) -> dict[str, str]:
         return {
@@ -45,7 +47,7 @@ class Machine:
             "bootID": self.boot_id,
             "kernelVersion": self.kernel,
             "osImage": self.os_image,
-            "containerRuntimeVersion": "runc://",
+            "containerRuntimeVersion": f"runc://{self.runtime}",
             "kubeletVersion": f"v{__version__}+localpv",
             "kubeProxyVersion": "",
             "operatingSystem": "linux",
@@ -53,7 +55,7 @@ class Machine:
         }
 
 
-def read(data: Path) -> Machine:
+def read(data: Path, *, runtime: str = "") -> Machine:
     """Look at the machine; `data` is on the disk that pods share."""
     room = os.statvfs(data)
     return Machine(
@@ -66,6 +68,7 @@ def read(data: Path) -> Machine:
         memory=_memory(),
         disk=room.f_blocks * room.f_frsize,
         address=_address(),
+        runtime=runtime,
     )
 
 

@@ -38,7 +38,7 @@ async def add_to(group: Group, *, client: Client, clock: Clock, node: str, data:
     places = Places(Path(os.path.realpath(data)) / FOLDER)
     places.root.mkdir(parents=True, exist_ok=True, mode=0o750)
     containers = RuncContainers(state=places.runtime)
-    here = machine.read(places.root)
+    here = machine.read(places.root, runtime=await containers.version())
 
     def missing() -> tuple[str, ...]:
         return containers.missing() if os.geteuid() == 0 else ("the rights of root", *containers.missing())
