@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,13 +60,17 @@ class Here:
 
     def wait(self, name: str, *phases: str) -> Any:
         """The pod once it is in one of the phases."""
+        return self.until(name, lambda pod: pod["status"].get("phase") in phases, f"is {' or '.join(phases)}")
+
+    def until(self, name: str, right: Callable[[Any], Any], what: str) -> Any:
+        """The pod once it is as it should be."""
 
         def look() -> Any:
-            pod = self.api.get(self.space.core("pods", name))
-            return pod if pod["status"].get("phase") in phases else None
+            pod = self.get(name)
+            return pod if right(pod) else None
 
         try:
-            return wire.eventually(look, f"pod {name} is {' or '.join(phases)}", within=POD_SECONDS)
+            return wire.eventually(look, f"pod {name} {what}", within=POD_SECONDS)
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self._why(name)}") from None
 
