@@ -48,6 +48,9 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
     stdin: bool = False
     terminal: bool = False
+    undone: bool = False
+    """Whether it is being taken back before it was started: how it ends then means nothing."""
+
     end: End | None = None
     buried: bool = False
     """Whether the runtime has forgotten it and its root folder is gone."""

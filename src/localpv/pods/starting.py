@@ -115,9 +115,7 @@ class Starter:
     async def undo(self, record: Record) -> None:
         """As if it had never been begun; what cannot be undone now is found again by its record."""
         with contextlib.suppress(errors.HostError):
-            await self.containers.delete(self.records.bundle(record))
-            await remove_folder(self.layers, self.places.container(record.id))
-            self.records.drop(record)
+            await take_back(record, records=self.records, containers=self.containers, layers=self.layers)
 
     def find_image(self, container: kinds.Container) -> Image:
         image = self.images.find(container.image)
@@ -210,6 +208,16 @@ def _known_restarts(pod: kinds.Pod, container: kinds.Container) -> int:
     told = (*pod.status.container_statuses, *pod.status.init_container_statuses)
     known = next((one for one in told if one.name == container.name), None)
     return known.restart_count + 1 if known is not None and known.container_id else 0
+
+
+async def take_back(record: Record, *, records: Records, containers: Containers, layers: Layers) -> None:
+    """Undo an attempt that was never started."""
+    # First: when we die after the next line, the end that it leaves behind must not pass for that of a run.
+    records.save(msgspec.structs.replace(record, undone=True))
+    target = records.bundle(record)
+    await containers.delete(target)
+    await remove_folder(layers, target.folder)
+    records.drop(record)
 
 
 async def remove_folder(layers: Layers, folder: Path) -> None:

@@ -56,8 +56,9 @@ class Undertaker:
                 await self._bury(record)
 
     async def _look(self, record: Record, pod: kinds.Pod | None, live: Live) -> Record:
-        bundle = self._records.bundle(record)
-        seen = self._containers.look(bundle)
+        if record.undone:
+            return await self._take_back(record)
+        seen = self._containers.look(self._records.bundle(record))
         if seen.running:
             if not record.started_at:
                 # We died between starting it and saying so.
@@ -66,11 +67,12 @@ class Undertaker:
             return record
         if not record.started_at and not seen.started:
             # Cut off while it was being made: nothing of it has run, so the same attempt is made again.
-            await self._containers.delete(bundle)
-            await starting.remove_folder(self._layers, self._places.container(record.id))
-            self._records.drop(record)
-            return record
+            return await self._take_back(record)
         return self._end(record, seen, pod)
+
+    async def _take_back(self, record: Record) -> Record:
+        await starting.take_back(record, records=self._records, containers=self._containers, layers=self._layers)
+        return record
 
     def _end(self, record: Record, seen: Seen, pod: kinds.Pod | None) -> Record:
         spec = (*pod.spec.containers, *pod.spec.init_containers) if pod is not None else ()

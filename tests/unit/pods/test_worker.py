@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from tests.unit.pods import town as towns
 from tests.unit.pods.town import Town
@@ -136,6 +137,22 @@ async def test_container_that_was_created_and_not_started_is_made_again(town: To
     assert status(pod)["restartCount"] == 0
     assert town.journal.count("create main.0") == 2 and town.journal.count("start main.0") == 1
     assert f"{uid}.main.0" in town.containers.containers
+
+
+async def test_attempt_that_was_being_taken_back_is_taken_back_to_the_end(town: Town) -> None:
+    """As after a kill in the middle of that: the end that it left behind means nothing."""
+    town.containers.stuck = True
+    async with town.running():
+        uid = await town.create()
+        await town.until_done("create main.0")
+    town.containers.stuck = False
+    record = town.runner.records.latest(uid)["main"]
+    town.runner.records.save(msgspec.structs.replace(record, undone=True))
+    town.containers.containers[record.id].started = True
+    town.containers.end(record.id, 137)
+    async with town.running():
+        pod = await town.until(lambda pod: "running" in status(pod).get("state", {}))
+    assert status(pod)["restartCount"] == 0 and status(pod)["lastState"] == {}
 
 
 async def test_pod_that_is_gone_is_cleared_away_at_the_next_start(town: Town) -> None:
