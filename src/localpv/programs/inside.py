@@ -6,6 +6,7 @@ same: the request only does not leave the process. Reads are few, and watches st
 
 from __future__ import annotations
 
+import asyncio
 import time
 import urllib.parse
 from collections.abc import AsyncIterator
@@ -50,6 +51,8 @@ class InsideTransport:
     async def request(self, request: Request) -> Answer:
         if request.method not in WRITES or request.path.endswith(STREAMS):
             return await self._outer.request(request)
+        # A refusal waits for nothing: whoever is refused again and again must not be alone on the event loop.
+        await asyncio.sleep(0)
         headers = CIMultiDict(await self._connection.credentials.headers())
         headers["User-Agent"] = self._agent
         if request.body is not None:

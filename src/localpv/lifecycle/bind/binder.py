@@ -106,7 +106,8 @@ class Binder:
         try:
             return await self._serve(claim, action)
         except errors.NotFound:
-            return Done()  # gone meanwhile, which is seen in a moment
+            # The claim or the volume is gone, which the watch tells in a moment. If it is the volume, another may do.
+            return LookAgain(after=CATCH_UP_SECONDS)
         finally:
             for name in self._waiting.looked(key):
                 self._offer(name)
@@ -133,14 +134,24 @@ class Binder:
         self._promised.add(volume.key)
         try:
             await self._writes.bind(volume, claim)
-            self._forget(claim.key)
         except BaseException:
-            # Half-way: the claim may be gone by now, and nobody was woken by what we wrote.
-            self._volume_queue.add(volume.key)
-            raise
-        finally:
             self._promised.discard(volume.key)
-            self._offer(volume.key)  # if it did not come to that, others may have it
+            self._not_bound(volume.key, claim.key)
+            raise
+        self._promised.discard(volume.key)
+        self._forget(claim.key)
+
+    def _not_bound(self, name: str, claim_key: str) -> None:
+        """Half-way, or somebody else was faster: whoever was not woken while the volume was promised is woken now.
+
+        Not the claim itself: it is tried again after a while, and to look at once would be to fail on the same view.
+        """
+        self._volume_queue.add(name)
+        volume = self._volumes.get(name)
+        reference = volume.spec.claim_ref if volume is not None else None
+        if reference is not None and (key := f"{reference.namespace}/{reference.name}") != claim_key:
+            self._claim_queue.add(key)
+        self._offer(name)
 
     async def _lose(self, claim: PersistentVolumeClaim, why: Telling) -> Outcome:
         name = claim.spec.volume_name

@@ -181,3 +181,21 @@ async def test_a_claim_that_goes_in_the_middle_of_its_binding_leaves_the_volume_
             return (await engine.volumes())["data"].status.phase == "Released"
 
         await engine.until(is_released, "the volume is released")
+
+
+async def test_a_volume_that_somebody_else_reserves_in_the_middle_is_bound_as_they_say(engine: Engine) -> None:
+    await engine.volume("data")
+    first = await engine.claim("first")
+    await engine.volume("other", capacity={"storage": "500Gi"})
+
+    async def reserve_for_another() -> None:
+        other = await engine.claim("second", resources={"requests": {"storage": "100Gi"}})
+        reference = {"namespace": SPACE, "name": "second", "uid": other.metadata.uid}
+        await engine.client.objects(PersistentVolume).patch("other", {"spec": {"claimRef": reference}})
+
+    interrupted = Interrupts(engine.transport, reserve_for_another)
+    async with engines.binding(engine.client_over(interrupted)):
+        await engine.until_bound("first", "second")
+    claims = await engine.claims()
+    assert (claims["first"].metadata.uid, claims["first"].spec.volume_name) == (first.metadata.uid, "data")
+    assert claims["second"].spec.volume_name == "other"
