@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 
 from localpv import errors
-from localpv.host.containers import Bundle, Containers, RuncContainers
+from localpv.host.containers import Bundle, Containers
 from localpv.host.launching import Process
 from localpv.host.layers import KernelLayers
+from localpv.host.runc import RuncContainers
 from localpv.host.sandboxes import KernelSandboxes
 from localpv.host.workers import Workers
 from localpv.testing.fake_containers import FakeContainers

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from localpv.api import kinds
 from localpv.client.client import Client
-from localpv.host.containers import RuncContainers
 from localpv.host.layers import KernelLayers
+from localpv.host.runc import RuncContainers
 from localpv.host.sandboxes import KernelSandboxes
 from localpv.host.workers import Workers
 from localpv.lifecycle.events import ApiEvents

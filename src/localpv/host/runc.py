@@ -1,0 +1,186 @@
+"""The door to the container runtime: runc, each container watched over by conmon.
+
+conmon is a small process beside each container that writes its output to the log and its exit code to a file. Neither
+is a child of ours, so containers, logs and exit codes outlive this process. All that is known of a container is in the
+folder of its bundle, where conmon writes it; nothing has to be remembered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import shutil
+import signal
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from localpv import errors
+from localpv.host import commands, launching, monitors
+from localpv.host.containers import Bundle, Seen
+from localpv.host.launching import Process
+from localpv.host.monitors import MONITOR, RUNTIME
+
+SECONDS = 60.0
+"""How long the runtime may take for one step; a container that is created on a hung volume takes for ever."""
+
+MAKING_SECONDS, LOOK_SECONDS = 10.0, 0.02
+"""How long a container that is being made is waited for before it is deleted, and how often it is looked at."""
+
+_MESSAGE = re.compile(r'level=error msg="((?:[^"\\]|\\.)*)"')
+
+
+class RuncContainers:
+    """Containers by runc, whose own state is kept in the folder `state`."""
+
+    def __init__(self, *, state: Path) -> None:
+        self._state = state
+        self._execs = 0
+
+    def missing(self) -> tuple[str, ...]:
+        return tuple(tool for tool in (RUNTIME, MONITOR) if commands.find(tool) is None)
+
+    async def version(self) -> str:
+        """Of the runtime, such as 1.1.5; empty when it is not installed."""
+        if commands.find(RUNTIME) is None:
+            return ""
+        told = (await commands.run([RUNTIME, "--version"], timeout=SECONDS)).stdout.split()
+        return told[2] if len(told) > 2 else ""
+
+    async def create(self, bundle: Bundle) -> None:
+        # 0700, also for what is below: the state tells how to get into every container.
+        self._state.mkdir(parents=True, exist_ok=True, mode=0o700)
+        bundle.log.parent.mkdir(parents=True, exist_ok=True)
+        for stale in ("exit", "oom", "pid", "conmon.pid"):
+            (bundle.folder / stale).unlink(missing_ok=True)
+        runtime = commands.find(RUNTIME) or RUNTIME
+        folder = str(bundle.folder)
+        argv = [
+            *(MONITOR, "--cid", bundle.id, "--name", bundle.id, "--cuuid", bundle.id, "--bundle", folder),
+            *("--runtime", runtime, "--runtime-arg=--root", f"--runtime-arg={self._state}"),
+            *("--container-pidfile", f"{folder}/pid", "--conmon-pidfile", f"{folder}/conmon.pid"),
+            *("--log-path", f"k8s-file:{bundle.log}", "--persist-dir", folder, "--socket-dir-path", folder),
+            *("--full-attach", "--no-sync-log", "--log-level", "error"),
+            *(("--stdin", "--leave-stdin-open") if bundle.stdin else ()),
+            *(("--terminal",) if bundle.terminal else ()),
+        ]
+        said = await launching.detached(argv, folder=bundle.folder, seconds=SECONDS)
+        if said.pid <= 0:
+            raise errors.CommandFailed(
+                [RUNTIME], exit_code=1, stderr=_sentence(said.message) or "no container was made"
+            )
+
+    async def start(self, bundle: Bundle) -> None:
+        await self._runc("start", bundle.id)
+
+    def look(self, bundle: Bundle) -> Seen:
+        state = self._state / bundle.id
+        exists = (state / "state.json").exists()
+        # Whoever starts a container removes this pipe, and may have been killed just before.
+        started = exists and (not (state / "exec.fifo").exists() or monitors.is_under_way(bundle.folder))
+        code, ended_at = monitors.ended(bundle.folder)
+        return Seen(
+            exists=exists,
+            started=started or code is not None,
+            running=started and code is None and self._monitor(bundle) is not None,
+            exit_code=code,
+            ended_at=ended_at,
+            out_of_memory=(bundle.folder / "oom").exists(),
+        )
+
+    def watch(self, bundle: Bundle, ended: Callable[[], None]) -> Callable[[], None]:
+        loop = asyncio.get_running_loop()
+        monitor = self._monitor(bundle)
+        try:
+            fd = os.pidfd_open(monitor) if monitor is not None else -1
+        except ProcessLookupError:
+            fd = -1
+        if fd < 0:
+            return loop.call_soon(ended).cancel
+
+        def stop() -> None:
+            nonlocal fd
+            if fd >= 0:
+                loop.remove_reader(fd)
+                os.close(fd)
+                fd = -1
+
+        def gone() -> None:
+            stop()
+            ended()
+
+        # The monitor ends after it has written the exit code.
+        loop.add_reader(fd, gone)
+        return stop
+
+    async def signal(self, bundle: Bundle, number: int) -> None:
+        monitor, pid = self._monitor(bundle), monitors.number(bundle.folder / "pid")
+        if monitor is None or pid is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            fd = os.pidfd_open(pid)
+            try:
+                # The number may belong to somebody else by now; a child of the monitor is ours.
+                if monitors.parent(pid) == monitor:
+                    signal.pidfd_send_signal(fd, number)
+            finally:
+                os.close(fd)
+
+    async def delete(self, bundle: Bundle) -> None:
+        if not self.look(bundle).started:
+            await self._made(bundle)
+        monitor = self._monitor(bundle)
+        if (self._state / bundle.id).exists():
+            try:
+                await self._runc("delete", "--force", bundle.id)
+            except errors.CommandFailed as error:
+                if "does not exist" not in error.stderr:
+                    raise
+                shutil.rmtree(self._state / bundle.id, ignore_errors=True)
+        if monitor is not None:
+            await monitors.gone(monitor, bundle.id)
+
+    async def _made(self, bundle: Bundle) -> None:
+        """Wait for whoever is making the container, on behalf of a process of ours that has died meanwhile."""
+        end = asyncio.get_running_loop().time() + MAKING_SECONDS
+        while asyncio.get_running_loop().time() < end:
+            makers = monitors.makers(bundle.id)
+            if not makers or (RUNTIME not in makers and (self._state / bundle.id / "state.json").exists()):
+                return
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def ids(self) -> frozenset[str]:
+        try:
+            return frozenset(entry.name for entry in os.scandir(self._state))
+        except FileNotFoundError:
+            return frozenset()
+
+    async def reopen_log(self, bundle: Bundle) -> None:
+        with contextlib.suppress(OSError):  # nobody reads there any more: the container has ended
+            fd = os.open(bundle.folder / "ctl", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            try:
+                os.write(fd, b"2 0 0\n")
+            finally:
+                os.close(fd)
+
+    async def exec(self, bundle: Bundle, command: Sequence[str], *, stdin: bool, tty: bool) -> Process:
+        self._execs += 1
+        pid_file = bundle.folder / f"exec-{os.getpid()}-{self._execs}.pid"
+        argv = [RUNTIME, "--root", str(self._state), "exec", "--pid-file", str(pid_file)]
+        argv += ["--tty", bundle.id] if tty else [bundle.id]
+        return await launching.attached([*argv, *command], stdin=stdin, tty=tty, pid_file=pid_file)
+
+    async def _runc(self, *words: str) -> None:
+        await commands.run([RUNTIME, "--root", str(self._state), *words], timeout=SECONDS)
+
+    def _monitor(self, bundle: Bundle) -> int | None:
+        """The process that watches over a container, if it lives."""
+        pid = monitors.number(bundle.folder / "conmon.pid")
+        return pid if pid is not None and monitors.is_monitor(pid, bundle.id) else None
+
+
+def _sentence(said: str) -> str:
+    """What the runtime has to say, out of the log line that it says it in."""
+    found = _MESSAGE.search(said)
+    return found[1].replace('\\"', '"') if found else said
