@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
@@ -41,6 +41,44 @@ class Figure:
     @property
     def met(self) -> bool:
         return self.value <= self.target if self.better == "less" else self.value >= self.target
+
+
+def progress(text: str) -> None:
+    """What is being measured, where somebody looks on; an empty text wipes the line."""
+    if sys.stderr.isatty():
+        print(f"\r\033[K{text} ..." if text else "\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def scratch(where: str = "/var/tmp") -> Iterator[Path]:
+    """A folder on a disk, not in memory."""
+    folder = Path(tempfile.mkdtemp(prefix="localpv-bench-", dir=where))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def has_kubernetes(*programs: str) -> bool:
+    """Whether the programs of Kubernetes are cached or can be built."""
+    sys.path.insert(0, str(ROOT))
+    build = import_module("tests.kubernetes.build")
+    try:
+        for name in programs:
+            build.program(name)
+    except build.Missing as error:
+        print(f"bench: no comparison with Kubernetes: {error}", file=sys.stderr)
+        return False
+    return True
+
+
+def tell(name: str, figures: list[Figure]) -> None:
+    """Print the figures beside their targets, and keep them in `.bench/`."""
+    progress("")
+    print(f"\n{report(figures)}")
+    saved = ROOT / ".bench"
+    saved.mkdir(exist_ok=True)
+    (saved / f"{name}.json").write_text(json.dumps([asdict(figure) for figure in figures], indent=1) + "\n")
 
 
 def volume(name: str, node: str = "node-1") -> bytes:
@@ -466,16 +504,8 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="where the database goes; default: a new folder on this disk")
     parser.add_argument("--alone", action="store_true", help="do not measure Kubernetes beside it")
     arguments = parser.parse_args()
-
-    def progress(text: str) -> None:
-        if sys.stderr.isatty():
-            print(f"\r\033[K{text} ...", end="", file=sys.stderr, flush=True)
-
-    folder = Path(tempfile.mkdtemp(prefix="localpv-bench-", dir=arguments.folder or "/var/tmp"))
-    try:
+    with scratch(arguments.folder or "/var/tmp") as folder:
         figures, ours = asyncio.run(measure(folder / "data", arguments.count, progress))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
     theirs = None if arguments.alone else asyncio.run(measure_kubernetes(arguments.count, progress))
     progress("")
     machine = f"{os.cpu_count()} cores, Python {platform.python_version()}, Linux {platform.release()}"

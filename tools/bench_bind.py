@@ -10,13 +10,10 @@ import argparse
 import asyncio
 import json
 import os
-import shutil
 import sys
-import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import ExitStack, asynccontextmanager
-from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 
@@ -161,7 +158,7 @@ async def measure(folder: Path, count: int, progress: Callable[[str], None]) -> 
         await binding.bind(MANY - FEW - MORE * TURNS)
         many = min([(await binding.bind(MORE))[1] for _ in range(TURNS)])
     figures.append(Figure(f"CPU for one more with {MANY} bound, against {FEW}", many / few, "x", 1.2, "less"))
-    if not _has_kubernetes():
+    if not bench.has_kubernetes("etcd", "kube-apiserver", "kube-controller-manager"):
         return figures
     progress(f"{count} claims, kube-controller-manager")
     async with kubernetes() as binding:
@@ -171,38 +168,12 @@ async def measure(folder: Path, count: int, progress: Callable[[str], None]) -> 
     return figures
 
 
-def _has_kubernetes() -> bool:
-    """Whether the programs of Kubernetes are cached or can be built."""
-    sys.path.insert(0, str(bench.ROOT))
-    build = import_module("tests.kubernetes.build")
-    try:
-        for name in ("etcd", "kube-apiserver", "kube-controller-manager"):
-            build.program(name)
-    except build.Missing as error:
-        print(f"bench: no comparison with Kubernetes: {error}", file=sys.stderr)
-        return False
-    return True
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=COUNT, help="claims and volumes of the comparison")
     options = parser.parse_args()
-
-    def progress(text: str) -> None:
-        if sys.stderr.isatty():
-            print(f"\r\033[K{text} ...", end="", file=sys.stderr, flush=True)
-
-    folder = Path(tempfile.mkdtemp(prefix="localpv-bench-", dir="/var/tmp"))
-    try:
-        figures = asyncio.run(measure(folder, options.count, progress))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    progress("")
-    print(f"\n{bench.report(figures)}")
-    saved = bench.ROOT / ".bench"
-    saved.mkdir(exist_ok=True)
-    (saved / "bind.json").write_text(json.dumps([asdict(figure) for figure in figures], indent=1) + "\n")
+    with bench.scratch() as folder:
+        bench.tell("bind", asyncio.run(measure(folder, options.count, bench.progress)))
 
 
 if __name__ == "__main__":

@@ -8,15 +8,12 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict
 from pathlib import Path
 
 import bench
@@ -217,22 +214,9 @@ async def zeroing(folder: Path, progress: Callable[[str], None]) -> list[Figure]
 
 
 def main() -> None:
-    def progress(text: str) -> None:
-        if sys.stderr.isatty():
-            print(f"\r\033[K{text} ...", end="", file=sys.stderr, flush=True)
-
-    folder = Path(tempfile.mkdtemp(prefix="localpv-bench-", dir="/var/tmp"))
-    figures: list[Figure] = []
-    try:
-        for part in (measure, emptying, zeroing):
-            figures += asyncio.run(part(folder, progress))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    progress("")
-    print(f"\n{bench.report(figures)}")
-    saved = bench.ROOT / ".bench"
-    saved.mkdir(exist_ok=True)
-    (saved / "circle.json").write_text(json.dumps([asdict(figure) for figure in figures], indent=1) + "\n")
+    with bench.scratch() as folder:
+        measured = [asyncio.run(part(folder, bench.progress)) for part in (measure, emptying, zeroing)]
+    bench.tell("circle", [figure for figures in measured for figure in figures])
 
 
 if __name__ == "__main__":

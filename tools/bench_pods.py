@@ -7,12 +7,10 @@ first consumer, a directory behind it. The figures are saved in `.bench/`.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict
 from importlib import import_module
 from typing import Any
 
@@ -111,10 +109,7 @@ def main() -> None:
             Figure("how much longer a kubelet takes to start it", theirs[0] / ours[0], "x", 1, "more"),
             Figure("how much longer a kubelet takes to end it", theirs[1] / ours[1], "x", 1, "more"),
         ]
-    print(f"\n{bench.report(figures)}")
-    saved = bench.ROOT / ".bench"
-    saved.mkdir(exist_ok=True)
-    (saved / "pods.json").write_text(json.dumps([asdict(figure) for figure in figures], indent=1) + "\n")
+    bench.tell("pods", figures)
 
 
 if __name__ == "__main__":

@@ -215,6 +215,17 @@ def opens_exclusively(path: Path) -> bool:
     return True
 
 
+def refuse_another(fd: int, device: BlockDevice, when: str) -> None:
+    """DeviceChanged unless an open device is the described one: between a look and an opening it may have been pulled,
+    and another one put in its place."""
+    if (
+        os.fstat(fd).st_rdev != os.makedev(*device.number)
+        or size_of(fd) != device.size_bytes
+        or (device.sequence and sequence_of(fd) != device.sequence)
+    ):
+        raise errors.DeviceChanged(f"{device.path} became another disk {when}")
+
+
 def size_of(fd: int) -> int:
     """Size in bytes of an open device."""
     return int(struct.unpack("Q", fcntl.ioctl(fd, _BLKGETSIZE64, bytes(8)))[0])

@@ -78,7 +78,7 @@ class KernelFileSystems:
         def look() -> Content:
             fd = os.open(device.path, os.O_RDONLY | os.O_CLOEXEC)
             try:
-                _same_as_described(fd, device)
+                devices.refuse_another(fd, device, "while it was looked at")
                 return content_of(fd, device)
             finally:
                 os.close(fd)
@@ -171,7 +171,7 @@ def _locked(device: BlockDevice) -> Iterator[int]:
             raise errors.DeviceBusy(f"{device.path} is in use", hint="it is tried again by itself") from error
         raise
     try:
-        _same_as_described(fd, device)
+        devices.refuse_another(fd, device, "while it was looked at")
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
@@ -179,12 +179,3 @@ def _locked(device: BlockDevice) -> Iterator[int]:
         yield fd
     finally:
         os.close(fd)
-
-
-def _same_as_described(fd: int, device: BlockDevice) -> None:
-    if (
-        os.fstat(fd).st_rdev != os.makedev(*device.number)
-        or devices.size_of(fd) != device.size_bytes
-        or (device.sequence and devices.sequence_of(fd) != device.sequence)
-    ):
-        raise errors.DeviceChanged(f"{device.path} became another disk while it was looked at")

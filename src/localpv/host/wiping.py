@@ -198,7 +198,7 @@ def _held(device: BlockDevice) -> Iterator[int]:
     except OSError as error:
         raise _not_opened(device, error) from error
     try:
-        _same_as_described(fd, device)
+        devices.refuse_another(fd, device, "just before it was to be wiped")
         yield fd
     finally:
         os.close(fd)
@@ -217,7 +217,7 @@ def _watched(device: BlockDevice) -> Iterator[int]:
     except OSError as error:
         raise _not_opened(device, error) from error
     try:
-        _same_as_described(fd, device)
+        devices.refuse_another(fd, device, "just before it was to be wiped")
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
@@ -233,16 +233,6 @@ def _not_opened(device: BlockDevice, error: OSError) -> errors.HostError:
     if error.errno == errno.EBUSY:
         return errors.DeviceBusy(f"{device.path} is in use", hint="it is tried again by itself")
     return errors.HostError(f"{device.path} does not open for writing: {error.strerror}")
-
-
-def _same_as_described(fd: int, device: BlockDevice) -> None:
-    """Between the look and the opening the disk may have been pulled and another one put in its place."""
-    if (
-        os.fstat(fd).st_rdev != os.makedev(*device.number)
-        or devices.size_of(fd) != device.size_bytes
-        or (device.sequence and devices.sequence_of(fd) != device.sequence)
-    ):
-        raise errors.DeviceChanged(f"{device.path} became another disk just before it was to be wiped")
 
 
 def _forget_partitions(fd: int) -> None:
