@@ -24,16 +24,21 @@ class Bay:
         self.plugged: list[Disk] = []
 
     def plug(self, disk: Disk, *, blank: bool = True) -> Path:
-        """Plug a disk and return the name that the kernel gave it."""
+        """Plug a disk, or another path to one, and return the name that the kernel gave it."""
+        before = self._seen(disk)
         self._emulator.plug(disk, blank=blank)
         self.plugged.append(disk)
-        Node.eventually(lambda: hardware.find(disk.serial), f"{disk.serial} is seen")
-        return hardware.device(disk.serial)
+        (new,) = Node.eventually(lambda: self._seen(disk) - before, f"{disk.serial} is seen")
+        return new
 
     def pull(self, disk: Disk) -> None:
+        before = self._seen(disk)
         self._emulator.pull(disk)
         self.plugged.remove(disk)
-        Node.eventually(lambda: hardware.find(disk.serial) is None, f"{disk.serial} is gone")
+        Node.eventually(lambda: self._seen(disk) < before, f"{disk.serial} is gone")
+
+    def _seen(self, disk: Disk) -> set[Path]:
+        return {*hardware.find_all(disk.path_to or disk.serial)}
 
 
 @pytest.fixture
@@ -120,16 +125,15 @@ def test_another_disk_behind_the_same_link_is_never_wiped_and_the_right_one_is_w
 
 
 def test_two_paths_to_one_disk_are_one_volume_and_the_second_comes_in_when_the_first_is_lost(
-    node: Node, bay: Bay, emulator: Emulator
+    node: Node, bay: Bay
 ) -> None:
     first = Disk(serial="LUN", bus=Bus.SCSI, wwn=0x5000C500A0000077, shared=True)
     second = Disk(serial="LUNPATH2", path_to="LUN", bus=Bus.SCSI, wwn=0x5000C500A0000077, shared=True)
-    bay.plug(first)
-    emulator.plug(second, blank=False)
-    bay.plugged.append(second)
-    one, two = node.eventually(lambda: (found := hardware.find_all("LUN"))[1:] and found, "both paths are seen")
-    with node.linked("zero", "path1", one), node.linked("zero", "path2", two):
+    one, two = bay.plug(first), bay.plug(second, blank=False)
+    with ExitStack() as undo:
+        undo.enter_context(node.linked("zero", "path1", one))
         volume = node.volume("zero", "path1")
+        undo.enter_context(node.linked("zero", "path2", two))
         node.refused("zero", "path2", "DuplicateDevice")
         hardware.fill(two)
         node.release(volume)
@@ -137,8 +141,7 @@ def test_two_paths_to_one_disk_are_one_volume_and_the_second_comes_in_when_the_f
         assert hardware.is_zero(two)
         node.refused("zero", "path2", "DuplicateDevice")
 
-        emulator.pull(first)
-        bay.plugged.remove(first)
+        bay.pull(first)
         node.eventually(lambda: node.volume_is(again) is None, "the volume whose path is lost is taken back")
         node.volume("zero", "path2")
 
