@@ -14,7 +14,7 @@ help: ## Show this menu
 
 setup: $(STAMP) ## Make .venv and install all that is needed (as root also system packages)
 
-$(STAMP): pyproject.toml tools/setup.sh
+$(STAMP): pyproject.toml tools/setup.sh tools/packages.sh
 	@bash tools/setup.sh $(VENV)
 	@touch $@
 

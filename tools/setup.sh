@@ -3,37 +3,25 @@
 # Run by make; works a second time without the network.
 set -euo pipefail
 venv=${1:-.venv}
+source "$(dirname "$0")/packages.sh"
 
-# Package -> a program that tells whether it is there.
-declare -A packages=([python3-venv]=python3 [util-linux]=mount [runc]=runc [conmon]=conmon [busybox-static]=busybox)
-
-missing=()
-for package in "${!packages[@]}"; do
-  command -v "${packages[$package]}" >/dev/null 2>&1 || missing+=("$package")
-done
+declare -A packages=(
+  [python3-venv]=python3
+  [util-linux]=mount
+  [runc]=runc
+  [conmon]=conmon
+  [busybox-static]=busybox
+  [e2fsprogs]=mkfs.ext4
+  [xfsprogs]=mkfs.xfs
+  [btrfs-progs]=mkfs.btrfs
+)
+mapfile -t missing < <(missing_of packages)
 # python3 without venv is how Debian ships it.
 python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
 
-if ((${#missing[@]})); then
-  if ((EUID == 0)) && command -v apt-get >/dev/null; then
-    echo "setup: installing ${missing[*]}"
-    export DEBIAN_FRONTEND=noninteractive
-    apt-get update -qq
-    # Nothing that is installed here should start by itself.
-    policy=/usr/sbin/policy-rc.d
-    made_policy=
-    if [[ ! -e $policy ]]; then
-      printf '#!/bin/sh\nexit 101\n' >"$policy" && chmod +x "$policy" && made_policy=1
-    fi
-    apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null || status=$?
-    [[ -z $made_policy ]] || rm -f "$policy"
-    [[ ${status:-0} == 0 ]] || exit "$status"
-  else
-    echo "setup: these system packages are missing: ${missing[*]}" >&2
-    echo "setup: run this once, then make again:  sudo apt-get install -y ${missing[*]}" >&2
-    [[ " ${missing[*]} " == *" python3-venv "* ]] && exit 1
-    echo "setup: going on without them; tests that need them say so" >&2
-  fi
+if ((${#missing[@]})) && ! install_packages "${missing[@]}"; then
+  [[ " ${missing[*]} " == *" python3-venv "* ]] && exit 1
+  echo "setup: going on without them; tests that need them say so" >&2
 fi
 
 python3 - <<'PY'

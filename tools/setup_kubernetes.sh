@@ -3,6 +3,7 @@
 # a container runtime, network plugins, a static shell for test images and the tool that makes our own image's base.
 # Run by make; does nothing when all is there, and never stops the caller: the tests say what is missing.
 set -euo pipefail
+source "$(dirname "$0")/packages.sh"
 
 # Package -> a file that tells whether it is there.
 declare -A packages=(
@@ -14,25 +15,6 @@ declare -A packages=(
   [iproute2]=/usr/sbin/ip
 )
 
-missing=()
-for package in "${!packages[@]}"; do
-  [[ -e ${packages[$package]} || -e ${packages[$package]/#\/usr/} ]] || missing+=("$package")
-done
+mapfile -t missing < <(missing_of packages)
 ((${#missing[@]})) || exit 0
-
-if ((EUID != 0)) || ! command -v apt-get >/dev/null; then
-  echo "setup: a cluster needs these system packages: ${missing[*]}" >&2
-  echo "setup: run this once:  sudo apt-get install -y --no-install-recommends ${missing[*]}" >&2
-  exit 0
-fi
-
-echo "setup: installing ${missing[*]}"
-export DEBIAN_FRONTEND=noninteractive
-# Nothing that is installed here should start by itself: each test node starts a containerd of its own.
-policy=/usr/sbin/policy-rc.d
-if [[ ! -e $policy ]]; then
-  trap 'rm -f "$policy"' EXIT
-  printf '#!/bin/sh\nexit 101\n' >"$policy" && chmod +x "$policy"
-fi
-apt-get update -qq || echo "setup: the package lists could not be renewed" >&2
-apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null || echo "setup: some packages are still missing" >&2
+install_packages "${missing[@]}" || echo "setup: some packages are still missing" >&2
