@@ -38,9 +38,7 @@ async def run(settings: Settings) -> None:
         configured = Configured(configuring.from_folder(settings.config), clock=clock)
         await configured.load()
         if configured.current.cleans_in_jobs:
-            log.warning(
-                "useJobForCleaning: a provisioner cleans by itself; Jobs need localpv manager and agent"
-            )
+            log.warning("useJobForCleaning: a provisioner cleans by itself; Jobs need localpv manager and agent")
         records = await _records(client, settings, clock)
         group = Group(clock=clock)
         group.add("configuration", configured.run)
