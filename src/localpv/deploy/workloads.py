@@ -71,6 +71,7 @@ def manager(plan: Plan) -> Object:
             "manager",
             f"--namespace=$({environment.NAMESPACE})",
             f"--config-map={CONFIG_MAP}",
+            f"--agents={roles.AGENT}",
             f"--listen-address=:{pods.PORT}",
         ],
         "env": pods.variables(),
