@@ -125,29 +125,31 @@ def test_path_of_a_volume_is_on_the_host_wherever_the_program_sees_the_directory
 
 
 @pytest.mark.seed("DSC-8")
-def test_link_to_a_directory_is_told_and_makes_no_volume_and_bind_mounted_it_does(
+def test_link_to_a_directory_or_mount_point_is_told_and_makes_no_volume_and_a_bind_mount_does(
     place: Place, here: pods.Here, host: Host
 ) -> None:
     name = builders.unique("linked")
-    target, entry = f"{place.folder}/{name}", f"{place.folder}/{LIST}/{name}"
-    host.run("sh", "-c", f"mkdir {target} && echo kept >{target}/file && ln -s {target} {entry}")
+    base, folder = f"{place.folder}/{name}", f"{place.folder}/{LIST}"
+    plain, mounted = f"{name}-plain", f"{name}-mounted"
+    host.run("sh", "-c", f"mkdir -p {base}/plain {base}/mounted && echo kept >{base}/plain/file")
+    host.run("mount", "-t", "tmpfs", "-o", "size=32m", "tmpfs", f"{base}/mounted")
     try:
-        # In a container the same words lead nowhere, or into the container itself.
-        disk = wire.eventually(lambda: disks.entry(here, LIST, name) or None, "the link has a record", within=SECONDS)
-        wire.eventually(
-            lambda: disks.entry(here, LIST, name).get("status", {}).get("reason"), "it says why", within=SECONDS
-        )
-        disk = disks.entry(here, LIST, name)
-        assert disk["status"]["reason"] in ("LinkToDirectory", "DanglingLink")
-        assert "bind-mount" in disk["status"]["message"]
-        assert not [one for one in disks.volumes(here, LIST) if one["spec"]["local"]["path"] == entry]
+        host.run("sh", "-c", f"ln -s {base}/plain {folder}/{plain}; ln -s {base}/mounted {folder}/{mounted}")
+        for entry in (plain, mounted):
+            status = wire.eventually(lambda entry=entry: _judged(here, entry), f"{entry} is told", within=SECONDS)
+            # In a container the same words lead nowhere, or into the container itself.
+            assert status["reason"] in ("LinkToDirectory", "DanglingLink")
+            assert not status.get("eligible")
+            assert "bind-mount" in status["message"]
 
-        host.run("sh", "-c", f"rm {entry} && mkdir {entry} && mount --bind {target} {entry}")
-        volume = disks.offered(place, here, LIST, entry=name)
-        assert volume["spec"]["local"]["path"] == entry
-        assert host.run("cat", f"{entry}/file") == "kept\n"
+        host.run("sh", "-c", f"cd {folder} && rm {plain} && mkdir {plain} && mount --bind {base}/plain {plain}")
+        volume = disks.offered(place, here, LIST, entry=plain)
+        assert volume["spec"]["local"]["path"] == f"{folder}/{plain}"
+        assert host.run("cat", f"{folder}/{plain}/file") == "kept\n"
+        assert not [one for one in disks.volumes(here, LIST) if one["spec"]["local"]["path"].endswith(mounted)]
     finally:
-        host.run("sh", "-c", f"umount {entry}; rm -rf --one-file-system {entry} {target}", check=False)
+        host.run("sh", "-c", f"umount {base}/mounted {folder}/{plain}", check=False)
+        host.run("rm", "-rf", "--one-file-system", base, f"{folder}/{plain}", f"{folder}/{mounted}")
 
 
 # -- deletion ----------------------------------------------------------------------------------------------------------
@@ -318,3 +320,9 @@ def _write(device: Any) -> None:
 
 def _cleaning(here: pods.Here, name: str) -> dict[str, Any]:
     return dict(disks.entry(here, name)["status"].get("cleaning") or {})
+
+
+def _judged(here: pods.Here, entry: str) -> dict[str, Any] | None:
+    """The status of an entry once something was said about it."""
+    status = (disks.entry(here, LIST, entry) or {}).get("status", {})
+    return status if status.get("reason") else None

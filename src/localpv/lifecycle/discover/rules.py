@@ -138,7 +138,8 @@ def dangling_link(case: Case) -> Finding | None:
         return None
     return Finding(
         "DanglingLink",
-        f"The link leads to {entry.target}, which is not there; attach the disk or remove the link.",
+        f"The link leads to {entry.target}, which is not there, or not for this agent; attach the disk or remove the"
+        " link. Links are followed to devices only: bind-mount a directory here.",
         True,
     )
 
@@ -240,11 +241,12 @@ def root_directory(case: Case) -> Finding | None:
 def link_to_directory(case: Case) -> Finding | None:
     if case.sighting.entry.kind is not FileKind.DIRECTORY or not case.sighting.entry.is_link:
         return None
-    # Cleaning deletes only inside the discovery directory and follows no link, so such a disk would never come back.
+    # A kubelet follows it anew at every mount, wherever it leads by then, and in a container it leads elsewhere than on
+    # the host: what is cleaned and what was used could be two directories.
     return Finding(
         "LinkToDirectory",
-        f"It is a link to {case.sighting.entry.target}, a directory elsewhere, which could not be cleaned after use;"
-        " bind-mount that directory here instead.",
+        f"It is a link to {case.sighting.entry.target}, a directory elsewhere, and nobody could tell that the same one"
+        " is mounted for pods and cleaned after use; bind-mount that directory here instead.",
     )
 
 
