@@ -140,6 +140,7 @@ def test_the_manager_is_not_root_and_has_nothing_of_the_host() -> None:
         "manager",
         "--namespace=$(MY_NAMESPACE)",
         "--config-map=localpv-config",
+        "--agents=localpv-agent",
         "--listen-address=:8080",
     ]
     context = spec["containers"][0]["securityContext"]
