@@ -6,6 +6,8 @@ VENV := .venv
 PYTHON := $(VENV)/bin/python
 STAMP := $(VENV)/.ready
 NODES := 1
+# They do themselves what controllers of a cluster would do, so none may run beside them.
+MANAGER_TESTS := $(addprefix tests/journey/test_,publish.py release.py held.py drop_in.py rights.py)
 
 help: ## Show this menu
 	@echo "localpv: local disks as Kubernetes volumes"
@@ -27,6 +29,7 @@ test: setup ## Run all tests that need no cluster
 test-kubernetes: setup-kubernetes ## Run the contract and all that needs a cluster on a real Kubernetes (as root)
 	@$(PYTHON) -m tests.kubernetes.control_plane --controllers --run $(PYTHON) -m pytest tests/contract $(ARGS)
 	@$(PYTHON) -m tests.kubernetes.control_plane --controllers --scheduler --run $(PYTHON) -m pytest tests/placing $(ARGS)
+	@$(PYTHON) -m tests.kubernetes.control_plane --run $(PYTHON) -m pytest $(MANAGER_TESTS) $(ARGS)
 	@$(PYTHON) -m tests.kubernetes.control_plane --workloads --run $(PYTHON) -m pytest tests/workloads $(ARGS)
 	@$(PYTHON) -m pytest tests/kubernetes tests/e2e --on kubernetes $(ARGS)
 
