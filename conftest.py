@@ -34,9 +34,18 @@ class Recorder:
         RESULTS.mkdir(exist_ok=True)
         path = RESULTS / f"{self.engine}.json"
         known = json.loads(path.read_text()) if path.exists() else {}
+        for nodeid in [nodeid for nodeid in known if self._is_of_before(nodeid)]:
+            del known[nodeid]
         for nodeid, outcome in self.outcomes.items():
             known[nodeid] = {"ids": self.ids[nodeid], "outcome": outcome}
         path.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
+
+    def _is_of_before(self, nodeid: str) -> bool:
+        """Whether it is the result of a test that has got parameters since, or has none any more."""
+        name, has_parameters, _ = nodeid.partition("[")
+        if has_parameters:
+            return name in self.ids
+        return any(other.startswith(f"{name}[") for other in self.ids)
 
 
 def pytest_configure(config: pytest.Config) -> None:
