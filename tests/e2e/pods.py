@@ -101,6 +101,7 @@ class Here:
         size: str = "64Mi",
         fs_type: str = "",
         immediate: bool = False,
+        access: str = "ReadWriteOnce",
     ) -> str:
         """A local volume on a node and a claim for it that waits for its first pod; the name of the claim."""
         name = builders.unique("disk")
@@ -112,12 +113,14 @@ class Here:
             storageClassName=name,
             local={"path": path, **({"fsType": fs_type} if fs_type else {})},
             volumeMode=mode,
+            accessModes=[access],
             nodeAffinity=builders.node_affinity(node),
             persistentVolumeReclaimPolicy="Retain",
         )
         self.api.post("/api/v1/persistentvolumes", volume)
-        wanted = {"storageClassName": name, "volumeMode": mode, "resources": {"requests": {"storage": size}}}
-        self.api.post(self.space.core("persistentvolumeclaims"), builders.claim(name, **wanted))
+        wanted = {"storageClassName": name, "volumeMode": mode, "accessModes": [access]}
+        room = {"resources": {"requests": {"storage": size}}}
+        self.api.post(self.space.core("persistentvolumeclaims"), builders.claim(name, **wanted, **room))
         return name
 
     def _why(self, name: str) -> str:

@@ -75,6 +75,23 @@ def test_two_pods_at_once_read_and_write_the_same_volume(here: pods.Here, disk: 
         here.delete(name)
 
 
+def test_volume_for_one_pod_is_given_to_a_second_one_only_when_the_first_is_gone(here: pods.Here, disk: Disk) -> None:
+    claim = here.volume_on(disk.host.name, disk.path, access="ReadWriteOncePod")
+    mounts = {"volumeMounts": FILES}
+    first = here.start("sleep", "3600", spec=pods.claimed(claim), **mounts)
+    here.wait(first, "Running")
+
+    # Whoever names the node himself goes past the scheduler, so the node must see to it as well.
+    second = here.start("true", spec={**pods.claimed(claim), "nodeName": disk.host.name}, **mounts)
+    told = wire.eventually(lambda: here.events(second, "FailedMount"), "the reason is told", within=pods.POD_SECONDS)
+
+    assert any("ReadWriteOncePod" in event["message"] for event in told)
+    assert here.get(second)["status"]["phase"] == "Pending"
+    here.delete(first)
+    here.wait(second, "Succeeded")
+    here.delete(second)
+
+
 @pytest.mark.seed("E2E-7")
 def test_pod_whose_path_does_not_exist_waits_with_the_reason_and_runs_once_it_does(
     here: pods.Here, place: Place

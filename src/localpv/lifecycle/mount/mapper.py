@@ -25,6 +25,9 @@ class Mapper:
         layout, folders = self._layout, self._hands.folders
         link = layout.devices(pod_uid) / spec.name
         async with self._turns.of(spec.name):
+            users = folders.names(layout.global_map(spec.name))
+            if pod_uid not in users:
+                spec.refuse_second_pod(users)
             device = await self._device(spec, pod_uid, recorded)
             # The global link comes first: it counts this pod as a user, so nobody lets go of the device meanwhile,
             # and tearing down finds it should we die before the other one is there.

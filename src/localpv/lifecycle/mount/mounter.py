@@ -48,6 +48,7 @@ class Mounter:
                 if mount.read_only < spec.read_only:
                     await hands.mounting.make_read_only(place, read_only=True)  # died between bind and remount
                 return place
+            spec.refuse_second_pod(self._others(spec.name, pod_uid))
             async with hands.mounting.opened(Path(spec.path)) as source:
                 table = await hands.mounts.table()
                 if source.kind is FileKind.BLOCK_DEVICE:
@@ -130,12 +131,11 @@ class Mounter:
             and mount.mount_point != place
         ]
 
-    def _others(self, volume: str, pod_uid: str) -> bool:
-        """Whether another pod has the volume, or is about to."""
+    def _others(self, volume: str, pod_uid: str) -> list[str]:
+        """Other pods that have the volume, or are about to."""
         folders, layout = self._hands.folders, self._layout
-        return any(
-            volume in folders.names(layout.volumes(uid, LOCAL)) for uid in folders.names(layout.pods) if uid != pod_uid
-        )
+        others = (uid for uid in folders.names(layout.pods) if uid != pod_uid)
+        return [uid for uid in others if volume in folders.names(layout.volumes(uid, LOCAL))]
 
 
 def _shows(mount: Mount, source: Source, table: MountTable) -> bool:

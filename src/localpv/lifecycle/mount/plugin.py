@@ -17,7 +17,7 @@ from localpv.lifecycle.mount.mounter import Mounter
 from localpv.lifecycle.mount.specs import Spec
 from localpv.model.mounts import Mount, MountTable
 
-READ_WRITE_ONCE, READ_WRITE_ONCE_POD = "ReadWriteOnce", "ReadWriteOncePod"
+READ_WRITE_ONCE = "ReadWriteOnce"
 
 
 class LocalPlugin:
@@ -38,8 +38,8 @@ class LocalPlugin:
         return isinstance(source, kinds.PersistentVolume) and source.spec.local is not None
 
     def supports_access_mode(self, mode: str) -> bool:
-        """ReadWriteOncePod is ReadWriteOnce for one pod instead of one node, which schedulers look after."""
-        return mode in (*self.access_modes, READ_WRITE_ONCE_POD)
+        """ReadWriteOncePod is ReadWriteOnce for one pod instead of one node."""
+        return mode in (*self.access_modes, specs.READ_WRITE_ONCE_POD)
 
     def volume_name(self, source: kinds.PersistentVolume) -> str:
         """What the folders of a volume are called."""

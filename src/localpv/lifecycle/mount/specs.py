@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from localpv.api import kinds
 from localpv.lifecycle.mount.waiting import FAILED_MAP, FAILED_MOUNT, NotReady
 
-READ_ONLY_MANY = "ReadOnlyMany"
+READ_ONLY_MANY, READ_WRITE_ONCE_POD = "ReadOnlyMany", "ReadWriteOncePod"
 BLOCK, FILE_SYSTEM = "Block", "Filesystem"
 
 
@@ -37,6 +38,19 @@ class Spec:
     def access(self) -> str:
         """What containers may do with the raw device."""
         return "r" if self.read_only or set(self.access_modes) == {READ_ONLY_MANY} else "rwm"
+
+    def refuse_second_pod(self, others: Collection[str]) -> None:
+        """NotReady for a volume of one pod only that others (their uids) have, or are about to have or to give back.
+
+        Schedulers see to that too, but whoever names the node of a pod himself goes past them.
+        """
+        if READ_WRITE_ONCE_POD in self.access_modes and others:
+            raise NotReady(
+                "InUseByAnotherPod",
+                f"volume {self.name} is {READ_WRITE_ONCE_POD} and in use by another pod, {min(others)}",
+                hint="the pod goes on by itself when the other one is gone",
+                event=self.event,
+            )
 
 
 def spec_of(source: kinds.PersistentVolume, *, read_only: bool = False) -> Spec:

@@ -177,6 +177,27 @@ async def test_two_pods_never_have_two_things_as_one_volume(machine: Machine) ->
     await machine.volumes.set_up(second)
 
 
+@pytest.mark.parametrize(("path", "mode"), [("/mnt/disks/vol1", "Filesystem"), ("/dev/sdb", "Block")])
+async def test_a_volume_for_one_pod_is_given_to_the_next_one_when_the_first_is_gone(
+    machine: Machine, path: str, mode: str
+) -> None:
+    machine.lookup.offer(path, mode=mode, access_modes=["ReadWriteOncePod"])
+    devices = ["data"] if mode == "Block" else []
+    first, second = a_pod(claim_volume(), devices=devices), a_pod(claim_volume(), devices=devices)
+    await machine.volumes.set_up(first)
+
+    refusal = await refused(machine, second)
+    await machine.volumes.set_up(first)
+
+    assert refusal.reason == "InUseByAnotherPod"
+    assert refusal.event == ("FailedMapVolume" if mode == "Block" else "FailedMount")
+    assert await machine.volumes.leftovers() == {first.metadata.uid}
+    await machine.volumes.tear_down(first.metadata.uid)
+    await machine.volumes.set_up(second)
+    await machine.volumes.tear_down(second.metadata.uid)
+    assert machine.left() == []
+
+
 @pytest.mark.seed("PLG-11")
 async def test_the_group_is_given_by_the_first_pod_and_told_to_one_that_wants_another(machine: Machine) -> None:
     machine.lookup.offer("/mnt/disks/vol1")
