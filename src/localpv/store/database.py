@@ -6,6 +6,7 @@ Used by one thread at a time: by the opener until loading is done, by the writer
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -50,6 +51,7 @@ class Database:
 
     def open(self) -> None:
         with _translated(self.path):
+            self._close_to_others()
             connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
             self._connection = connection
             connection.execute("PRAGMA busy_timeout = 2000")
@@ -65,6 +67,15 @@ class Database:
                 )
             if version == 0:
                 self._create(connection)
+
+    def _close_to_others(self) -> None:
+        """Secrets are in the files, and the folder may be one that somebody else made, open to all. SQLite gives the
+        files beside the database the rights of the database."""
+        with contextlib.suppress(OSError):  # what SQLite cannot open it tells better
+            os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
+        for suffix in ("", "-wal", "-shm"):
+            with contextlib.suppress(OSError):
+                os.chmod(f"{self.path}{suffix}", 0o600)
 
     def _create(self, connection: sqlite3.Connection) -> None:
         connection.execute("BEGIN")

@@ -255,3 +255,14 @@ def test_history_is_bounded_in_events_and_in_bytes() -> None:
         change = Change.ADDED if before is None else Change.MODIFIED
         big.apply(Event(change, "a/x", Row(revision, b"x" * 1_000_000), before))
     assert sum(len(event.before.value) for event in big.events if event.before) <= 9 << 20
+
+
+async def test_only_the_owner_can_read_the_files_also_in_a_folder_that_is_open_to_all(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    (tmp_path / "localpv.db").touch(mode=0o644)
+    store = await reopened(tmp_path)
+    await store.put("secrets", "a/x", b"1")
+    modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.glob("localpv.db*")}
+    await store.close()
+    assert set(modes) == {"localpv.db", "localpv.db-wal", "localpv.db-shm"}
+    assert set(modes.values()) == {0o600}
