@@ -82,14 +82,14 @@ class Here:
         assert pod["status"]["phase"] == "Succeeded", f"pod {name} failed: {log}\n{pod['status']}"
         return pod, log
 
-    def log(self, name: str) -> str:
-        """What the pod has printed."""
-        return self.api.send("GET", self.space.core("pods", name, "log"), accept="*/*").raw.decode()
+    def log(self, name: str, **options: str) -> str:
+        """What the pod, or one container of it, has printed."""
+        return self.api.send("GET", self.space.core("pods", name, "log"), accept="*/*", **options).raw.decode()
 
-    def delete(self, name: str) -> None:
+    def delete(self, name: str, *, grace: int = 1) -> None:
         """Delete a pod and wait until its node has taken it down."""
         path = self.space.core("pods", name)
-        self.api.delete(path, gracePeriodSeconds=1)
+        self.api.delete(path, gracePeriodSeconds=grace)
         wire.eventually(lambda: self.api.gone(path), f"pod {name} is gone", within=POD_SECONDS)
 
     def volume_on(
