@@ -52,5 +52,6 @@ def _text(file: Path | None, classes: tuple[str, ...]) -> tuple[str, str]:
     try:
         text = sys.stdin.read() if str(file) == "-" else file.read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{file} cannot be read: {error}", hint="name a YAML file") from error
-    return text, str(file)
+        detail = getattr(error, "strerror", None) or error
+        raise ConfigurationError(f"{file} cannot be read: {detail}", hint="name a YAML file") from error
+    return text, "stdin" if str(file) == "-" else str(file)

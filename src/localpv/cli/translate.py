@@ -28,7 +28,7 @@ def translate(filenames: tuple[str, ...]) -> None:
     """
     left = 0
     for number, name in enumerate(filenames):
-        done = texts.translate(_read(name), source=name)
+        done = texts.translate(_read(name), source="stdin" if name == "-" else name)
         text = done.text if done.text.endswith("\n") or not done.text else done.text + "\n"
         if number and not text.startswith("---"):
             click.echo("---")
@@ -46,4 +46,5 @@ def _read(name: str) -> str:
     try:
         return sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{name} cannot be read: {error}", hint="name a file with manifests") from error
+        detail = getattr(error, "strerror", None) or error
+        raise ConfigurationError(f"{name} cannot be read: {detail}", hint="name a file with manifests") from error

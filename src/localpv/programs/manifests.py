@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from localpv.api import yamls
 from localpv.api.objects import Object
 from localpv.apiserver.registry import Kind, Kinds
 from localpv.client.client import Client
@@ -38,9 +39,8 @@ def read(folder: Path) -> list[Manifest]:
         try:
             documents = list(yaml.safe_load_all(path.read_text()))
         except (yaml.YAMLError, OSError, UnicodeDecodeError) as error:
-            detail = " ".join(str(error).split())
             raise ConfigurationError(
-                f"{path} cannot be read: {detail}", hint="mend the file and start again"
+                f"{path} cannot be read: {yamls.trouble(error)}", hint="mend the file and start again"
             ) from error
         for number, document in enumerate(documents, start=1):
             if document is not None:

@@ -7,6 +7,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from localpv.api import yamls
 from localpv.api.translate import manifests
 from localpv.api.translate.drafts import Note
 from localpv.errors import ConfigurationError
@@ -56,11 +57,13 @@ def _yaml(text: str, source: str) -> TranslatedText:
     loader = _loader()
     parts: list[str] = []
     notes: list[tuple[str, Note]] = []
+    before = 0
     for head, body in _documents(text):
         try:
             value = _as_json(yaml.load(body, Loader=loader))
         except (yaml.YAMLError, ValueError, RecursionError) as error:
-            raise _unreadable(source, error) from error
+            raise _unreadable(source, error, lines_before=before + head.count("\n")) from error
+        before += f"{head}{body}".count("\n")
         done = manifests.translate(value) if isinstance(value, dict) else None
         if done is None or not done.changed:
             parts += (head, body)
@@ -122,6 +125,6 @@ def _comments_before(body: str) -> str:
     return "".join(kept)
 
 
-def _unreadable(source: str, error: Exception) -> ConfigurationError:
-    detail = " ".join(str(error).split())
+def _unreadable(source: str, error: Exception, *, lines_before: int = 0) -> ConfigurationError:
+    detail = yamls.trouble(error, lines_before=lines_before)
     return ConfigurationError(f"{source} cannot be read: {detail}", hint="it must be YAML or JSON, as kubectl takes it")
