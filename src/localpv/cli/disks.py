@@ -24,7 +24,7 @@ COLUMNS: tuple[Column, ...] = (
     Column("CLASS", lambda disk: disk.spec.storage_class_name),
     Column("PHASE", lambda disk: disk.status.phase),
     Column("VOLUME", lambda disk: disk.spec.volume.name if disk.spec.volume else ""),
-    Column("REASON", lambda disk: disk.status.reason or telling.trouble(disk)[0]),
+    Column("REASON", telling.reason),
     Column("PATH", lambda disk: disk.spec.path, wide=True),
     Column("SERIAL", lambda disk: disk.status.identity.serial if disk.status.identity else "", wide=True),
     Column("AGE", lambda disk: tables.age(disk.metadata.creation_timestamp), wide=True),
@@ -38,7 +38,9 @@ COLUMNS: tuple[Column, ...] = (
     "--class", "storage_class", default="", help="Only the disks of this StorageClass. [default: all classes]"
 )
 @common.output_option
-@click.option("--watch", is_flag=True, help="Stay and show what changes, with bars for disks that are being wiped.")
+@click.option(
+    "-w", "--watch", is_flag=True, help="Stay and show what changes, with bars for disks that are being wiped."
+)
 @common.connection_options
 def disks(node: str, storage_class: str, form: str, watch: bool, kubeconfig: Path | None, context: str) -> None:
     """Show the disks of all nodes, and what they are used for."""

@@ -98,8 +98,11 @@ def trouble(disk: LocalDisk) -> tuple[str, str]:
     return "", ""
 
 
-def verdict(disk: LocalDisk) -> str:
-    """Whether the disk is offered, as the end of a sentence that begins with its name."""
+def verdict(disk: LocalDisk, claim: str = "") -> str:
+    """Whether the disk is offered, as the end of a sentence that begins with its name.
+
+    `claim` is the one its volume is bound to, of which the agent that wrote the phase knows nothing.
+    """
     reason, _ = trouble(disk)
     because = f": {reason}" if reason else ""
     volume = disk.spec.volume.name if disk.spec.volume else ""
@@ -108,6 +111,10 @@ def verdict(disk: LocalDisk) -> str:
             return f"is fit to be offered, but is not{because}"
         case Phase.AVAILABLE:
             return "is fit to be offered; its volume is about to be created"
+        case Phase.PUBLISHED if claim:
+            return f"belongs to claim {claim} as volume {volume}" + (
+                f", but there is a problem{because}" if reason else ""
+            )
         case Phase.PUBLISHED:
             return f"is offered as volume {volume}" + (f", but there is a problem{because}" if reason else "")
         case Phase.IN_USE:
@@ -125,6 +132,12 @@ def verdict(disk: LocalDisk) -> str:
         case "":
             return "has not been looked at by the agent of its node yet"
     return f"is not offered{because}"
+
+
+def reason(disk: LocalDisk) -> str:
+    """Why the disk is in its phase, where the phase alone does not say it."""
+    said = disk.status.reason
+    return (said if said != disk.status.phase else "") or trouble(disk)[0]
 
 
 def hint(disk: LocalDisk) -> str:

@@ -30,6 +30,16 @@ def test_the_verdict_says_where_the_disk_is(disk: LocalDisk, said: str) -> None:
     assert said in telling.verdict(disk)
 
 
+def test_a_disk_whose_volume_is_bound_is_not_called_offered() -> None:
+    disk = builders.disk(phase="Published")
+    assert telling.verdict(disk, "default/data") == "belongs to claim default/data as volume local-pv-1"
+
+
+def test_a_reason_that_only_repeats_the_phase_is_left_out() -> None:
+    assert telling.reason(builders.disk(phase="Published", status={"reason": "Published"})) == ""
+    assert telling.reason(builders.disk(phase="Unavailable", status={"reason": "HasHolders"})) == "HasHolders"
+
+
 def test_what_keeps_the_manager_from_offering_a_disk_is_part_of_the_verdict() -> None:
     condition = {"type": "Offered", "status": "False", "reason": "NoCapacity", "message": "Its size is not known."}
     disk = builders.disk(phase="Available", spec={"volume": None}, status={"conditions": [condition]})
