@@ -21,7 +21,17 @@ RENEW_SECONDS, LEASE_SECONDS = 10.0, 40
 STATUS_SECONDS = 300.0
 """How often the status is written though nothing has changed."""
 
+ROOT = "the rights of root"
+"""Stands among what is missing where localpv was started by another user."""
+
 log = logging.getLogger(__name__)
+
+
+def lacking(missing: Sequence[str]) -> str:
+    """What keeps pods from running on this machine, and what to do about just that."""
+    programs = " and ".join(one for one in missing if one != ROOT)
+    steps = [*(["start localpv as root"] if ROOT in missing else []), *([f"install {programs}"] if programs else [])]
+    return f"{' and '.join(missing)} missing: {' and '.join(steps)}"
 
 
 class NodeKeeper:
@@ -82,8 +92,7 @@ class NodeKeeper:
         before = {one.type: one for one in node.status.conditions}
         ready = ("True", "RuntimeReady", "pods can run here")
         if missing:
-            words = " and ".join(missing)
-            ready = ("False", "RuntimeMissing", f"{words} missing: install the packages runc and conmon")
+            ready = ("False", "RuntimeMissing", lacking(missing))
         told = {
             "MemoryPressure": ("False", "SufficientMemory", "not measured"),
             "DiskPressure": ("False", "NoDiskPressure", "not measured"),

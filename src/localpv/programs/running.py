@@ -17,7 +17,7 @@ from localpv.lifecycle.mount import hands
 from localpv.lifecycle.mount.lookup import ApiLookup
 from localpv.lifecycle.mount.volumes import PodVolumes
 from localpv.lifecycle.schedule import admission
-from localpv.pods import machine
+from localpv.pods import machine, nodes
 from localpv.pods.access import PodAccess
 from localpv.pods.images import busybox
 from localpv.pods.images.store import Images
@@ -41,12 +41,12 @@ async def add_to(group: Group, *, client: Client, clock: Clock, node: str, data:
     here = machine.read(places.root, runtime=await containers.version())
 
     def missing() -> tuple[str, ...]:
-        return containers.missing() if os.geteuid() == 0 else ("the rights of root", *containers.missing())
+        return containers.missing() if os.geteuid() == 0 else (nodes.ROOT, *containers.missing())
 
     keeper = NodeKeeper(client, name=node, machine=here, clock=clock, missing=missing)
     group.add("node", keeper.run, ready=keeper.tell)
     if lacking := missing():
-        log.warning("pods do not run on this machine: missing %s; install runc and conmon", " and ".join(lacking))
+        log.warning("pods do not run on this machine: %s", nodes.lacking(lacking))
         return None
     images = Images(places.images)
     if await busybox.ensure(images) is None:

@@ -12,7 +12,7 @@ from localpv.api import kinds
 from localpv.api.kinds import Node
 from localpv.client.client import Client
 from localpv.client.transport import Answer, Request
-from localpv.pods import machine
+from localpv.pods import machine, nodes
 from localpv.pods.nodes import STATUS_SECONDS, NodeKeeper
 from localpv.testing.api import FakeApi
 from localpv.testing.clock import FakeClock
@@ -70,6 +70,12 @@ async def test_node_is_not_ready_while_the_runtime_is_missing_and_says_what_to_i
     missing.clear()
     await told.tell()
     assert ready(api).status == "True" and ready(api).last_transition_time != since
+
+
+def test_only_what_is_missing_is_asked_for() -> None:
+    assert nodes.lacking([nodes.ROOT]) == "the rights of root missing: start localpv as root"
+    assert nodes.lacking(["runc", "conmon"]) == "runc and conmon missing: install runc and conmon"
+    assert nodes.lacking([nodes.ROOT, "runc"]).endswith("start localpv as root and install runc")
 
 
 async def test_labels_of_others_stay(api: FakeApi, tmp_path: Path) -> None:
