@@ -106,6 +106,7 @@ items:
         ("{apiVersion: v1, kind: ConfigMap}", "metadata.name"),
         ("{apiVersion: v1, kind: Gadget, metadata: {name: a}}", "Gadget"),
         ("{apiVersion: v1, kind: PersistentVolume, metadata: {name: a}, spec: {local: {}}}", "spec.local.path"),
+        ("{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, dtaa: {a: b}}", "dtaa"),
     ],
 )
 def test_a_wrong_manifest_is_named_with_its_file(tmp_path: Path, text: str, said: str) -> None:

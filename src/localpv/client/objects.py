@@ -152,17 +152,19 @@ class Objects(Generic[T]):
         subresource: str = "",
         field_manager: str = "",
         dry_run: bool = False,
+        strict: bool = False,
     ) -> T:
         """Own exactly the fields that are given (server-side apply); Conflict when another manager owns one of them.
 
         The object must hold only what its manager wants, so build it; never pass one that was read.
+        With `strict` a field that its kind does not have is refused, as it should be in what a person wrote.
         """
         meta = self.codec.meta(obj)
         query = self._writing(dry_run=dry_run) | {"fieldManager": field_manager or self._field_manager}
         answer = await self._ask(
             "PATCH",
             self._path(meta.namespace, meta.name, subresource),
-            query=query | ({"force": "true"} if force else {}),
+            query=query | _given(force="true" if force else "", fieldValidation="Strict" if strict else ""),
             body=self.codec.write(obj),
             content_type="application/apply-patch+yaml",
         )

@@ -66,7 +66,7 @@ async def apply(wanted: list[Manifest], client: Client, kinds: Kinds) -> None:
         if kind.resource.namespaced:
             metadata.setdefault("namespace", "default")
         try:
-            await client.untyped(kind.resource).apply(manifest.obj, force=True)
+            await client.untyped(kind.resource).apply(manifest.obj, force=True, strict=True)
         except ApiError as error:
             raise ConfigurationError(
                 f"{manifest.source}: {error.message}", hint="mend the object in that file and start again"
