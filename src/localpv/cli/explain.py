@@ -36,19 +36,19 @@ def explain(disk: str, kubeconfig: Path | None, context: str) -> None:
 async def _explain(word: str, kubeconfig: Path | None, context: str) -> None:
     async with common.connected(kubeconfig, context) as client:
         found = await find(client, word)
-        volume, claim = await _volume(client, found)
+        volume, known = await _volume(client, found)
         lines = [
             ("disk", f"{found.spec.path} on node {found.spec.node_name}: {telling.what(found)}"),
             ("identity", telling.identity(found.status.identity)),
             ("class", f"{found.spec.storage_class_name}, volumes of mode {found.spec.volume_mode}"),
-            ("why", telling.trouble(found)[1] or ("" if claim else found.status.message)),
+            ("why", telling.trouble(found)[1] or ("" if telling.is_taken(known) else found.status.message)),
             ("to do", telling.hint(found)),
             ("cleaning", telling.cleaning(found)),
             ("volume", volume),
         ]
         events = await _events(client, found)
     colour = common.in_colour()
-    head = f"{telling.short_name(found)} {telling.verdict(found, claim)}."
+    head = f"{telling.short_name(found)} {telling.verdict(found, known)}."
     click.echo(click.style(head, bold=True) if colour else head, color=colour)
     click.echo(f"  {'name':<10}{found.metadata.name}")
     for label, text in lines:
@@ -63,23 +63,22 @@ async def find(client: Client, word: str) -> LocalDisk:
     return finding.disk(word, await disks.read(client, EVERYTHING), device=finding.local_device(word))
 
 
-async def _volume(client: Client, disk: LocalDisk) -> tuple[str, str]:
-    """What there is to say about the volume of a disk, and the claim it is bound to."""
+async def _volume(client: Client, disk: LocalDisk) -> tuple[str, PersistentVolume | None]:
+    """What there is to say about the volume of a disk, and the volume itself where it can be read."""
     offered = disk.spec.volume
     if offered is None:
-        return "none", ""
+        return "none", None
     try:
         volume = await client.objects(PersistentVolume).find(offered.name)
     except errors.Forbidden:
-        return f"{offered.name} ({NOT_ALLOWED})", ""
+        return f"{offered.name} ({NOT_ALLOWED})", None
     if volume is None:
-        return f"{offered.name}, which " + ("was deleted" if offered.uid else "is about to be created"), ""
+        return f"{offered.name}, which " + ("was deleted" if offered.uid else "is about to be created"), None
     if offered.uid and volume.metadata.uid != offered.uid:
-        return f"{offered.name}, which was deleted; there is another one of that name", ""
+        return f"{offered.name}, which was deleted; there is another one of that name", None
     claim = await _claim(client, volume)
     phase = volume.status.phase or "Pending"
-    bound = telling.claim_of(volume) if phase == "Bound" else ""
-    return f"{offered.name}, {phase}{claim}: {telling.next_step(volume, disk)}", bound
+    return f"{offered.name}, {phase}{claim}: {telling.next_step(volume, disk)}", volume
 
 
 async def _claim(client: Client, volume: PersistentVolume) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 from localpv.api.kinds import PersistentVolume
 from localpv.api.kinds.localdisk import Cleaning, CleaningState, DiskIdentity, LocalDisk, Phase, size_text
 from localpv.cli import tables
@@ -98,10 +100,10 @@ def trouble(disk: LocalDisk) -> tuple[str, str]:
     return "", ""
 
 
-def verdict(disk: LocalDisk, claim: str = "") -> str:
+def verdict(disk: LocalDisk, known: PersistentVolume | None = None) -> str:
     """Whether the disk is offered, as the end of a sentence that begins with its name.
 
-    `claim` is the one its volume is bound to, of which the agent that wrote the phase knows nothing.
+    `known` is its volume where that can be read: the agent that wrote the phase knows nothing of claims.
     """
     reason, _ = trouble(disk)
     because = f": {reason}" if reason else ""
@@ -111,9 +113,10 @@ def verdict(disk: LocalDisk, claim: str = "") -> str:
             return f"is fit to be offered, but is not{because}"
         case Phase.AVAILABLE:
             return "is fit to be offered; its volume is about to be created"
-        case Phase.PUBLISHED if claim:
-            return f"belongs to claim {claim} as volume {volume}" + (
-                f", but there is a problem{because}" if reason else ""
+        case Phase.PUBLISHED if is_taken(known):
+            taken = "belongs to" if known.status.phase == "Bound" else "is not offered: it was released by"
+            return f"{taken} claim {claim_of(known)} as volume {volume}" + (
+                f"; there is a problem{because}" if reason else ""
             )
         case Phase.PUBLISHED:
             return f"is offered as volume {volume}" + (f", but there is a problem{because}" if reason else "")
@@ -132,6 +135,11 @@ def verdict(disk: LocalDisk, claim: str = "") -> str:
         case "":
             return "has not been looked at by the agent of its node yet"
     return f"is not offered{because}"
+
+
+def is_taken(volume: PersistentVolume | None) -> TypeGuard[PersistentVolume]:
+    """Whether a claim has the volume, or had it and the volume was not cleaned away."""
+    return volume is not None and volume.status.phase in ("Bound", "Released", "Failed") and bool(claim_of(volume))
 
 
 def reason(disk: LocalDisk) -> str:

@@ -30,9 +30,16 @@ def test_the_verdict_says_where_the_disk_is(disk: LocalDisk, said: str) -> None:
     assert said in telling.verdict(disk)
 
 
-def test_a_disk_whose_volume_is_bound_is_not_called_offered() -> None:
-    disk = builders.disk(phase="Published")
-    assert telling.verdict(disk, "default/data") == "belongs to claim default/data as volume local-pv-1"
+@pytest.mark.parametrize(
+    ("phase", "said"),
+    [
+        ("Available", "is offered as volume local-pv-1"),
+        ("Bound", "belongs to claim default/data as volume local-pv-1"),
+        ("Released", "is not offered: it was released by claim default/data as volume local-pv-1"),
+    ],
+)
+def test_a_disk_whose_volume_somebody_has_or_had_is_not_called_offered(phase: str, said: str) -> None:
+    assert telling.verdict(builders.disk(phase="Published"), builders.volume(phase)) == said
 
 
 def test_a_reason_that_only_repeats_the_phase_is_left_out() -> None:
