@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from tests.contract import wire
+from tests.pods.machine import Machine
 
 
 @contextlib.contextmanager
@@ -36,7 +37,7 @@ def up(*options: str) -> Iterator[tuple[subprocess.Popen[str], wire.Api]]:
         client.close()
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(20)
         if process.stdout is not None:
             process.stdout.close()
 
@@ -148,15 +149,20 @@ def test_a_terminal_gets_a_live_view_that_ends_with_ctrl_c(tmp_path: Path) -> No
         start_new_session=True,
     )
     os.close(terminal)
-    seen = _read_until(screen, b"local-demo", 20)
-    assert b"ready https://" in seen
-    assert b"KUBECONFIG=" in _read_until(screen, b"kubectl explain", 10)
-    process.send_signal(signal.SIGINT)
-    with contextlib.suppress(OSError):  # the terminal closes with its last process
-        seen += _read_until(screen, b"\0never", 10)
-    assert process.wait(10) == 0
-    assert b"Traceback" not in seen
-    os.close(screen)
+    try:
+        seen = _read_until(screen, b"local-demo", 20)
+        assert b"ready https://" in seen
+        assert b"export KUBECONFIG=" in _read_until(screen, b"export KUBECONFIG=", 10)
+        process.send_signal(signal.SIGINT)
+        with contextlib.suppress(OSError):  # the terminal closes with its last process
+            seen += _read_until(screen, b"\0never", 20)
+        assert process.wait(20) == 0
+        assert b"Traceback" not in seen
+    finally:
+        process.kill()
+        process.wait()
+        os.close(screen)
+        Machine(tmp_path).close()
 
 
 def _read_until(screen: int, wanted: bytes, seconds: float) -> bytes:

@@ -103,12 +103,13 @@ class Catalogue:
             self._add_own(self._raw)
         return self._raw
 
-    def _add_own(self, definitions: dict[str, msgspec.Raw]) -> None:
+    def additions(self) -> dict[str, Definition]:
         """What this engine takes beyond Kubernetes: new definitions, and new fields of those that exist."""
         path = self._folder / "additions.json"
-        if not path.exists():
-            return
-        for name, addition in msgspec.json.decode(path.read_bytes(), type=dict[str, Definition]).items():
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, Definition]) if path.exists() else {}
+
+    def _add_own(self, definitions: dict[str, msgspec.Raw]) -> None:
+        for name, addition in self.additions().items():
             known: Definition = msgspec.json.decode(definitions[name]) if name in definitions else {}
             properties = {**known.get("properties", {}), **addition.get("properties", {})}
             definitions[name] = msgspec.Raw(msgspec.json.encode({**known, **addition, "properties": properties}))
