@@ -144,3 +144,26 @@ def test_config_maps_and_secrets_are_files(machine: Machine) -> None:
         volumeMounts=[{"name": "config", "mountPath": "/config"}],
     )
     assert text == "A"
+
+
+def test_pod_goes_on_when_its_config_map_is_gone_also_for_an_engine_that_starts_anew(machine: Machine) -> None:
+    maps = "/api/v1/namespaces/default/configmaps"
+    machine.api.post(maps, {"metadata": {"name": "lent"}, "data": {"a": "A"}})
+    script = "until test -e /own/end; do sleep 0.1; done; cat /config/a"
+    one = {"name": "main", "image": "busybox", "command": ["sh", "-c", script]}
+    volumes = [{"name": "config", "configMap": {"name": "lent"}}, {"name": "own", "emptyDir": {}}]
+    mounts = [{"name": name, "mountPath": f"/{name}"} for name in ("config", "own")]
+    spec = {"containers": [one | {"volumeMounts": mounts}], "volumes": volumes, "restartPolicy": "Never"}
+    uid = machine.create(spec, "reader")["metadata"]["uid"]
+    before = main(machine.until_ready("reader"))["containerID"]
+
+    machine.api.delete(f"{maps}/lent")
+    machine.kill()
+    machine.start()
+
+    assert "lent" in machine.until_event("reader", "FailedMount")
+    pod = machine.until_ready("reader")
+    assert (main(pod)["containerID"], main(pod)["restartCount"]) == (before, 0)
+    (machine.node / "pods" / uid / "volumes" / "kubernetes.io~empty-dir" / "own" / "end").touch()
+    assert main(machine.until_phase("reader", "Succeeded"))["state"]["terminated"]["exitCode"] == 0
+    assert machine.logs("reader") == "A"

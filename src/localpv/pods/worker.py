@@ -111,10 +111,16 @@ class Worker:
     async def _advance(self, pod: kinds.Pod, live: Live) -> Outcome:
         """Bring the pod one step further."""
         uid = pod.metadata.uid
-        await self._prepare(pod, live)
+        unready: NotReady | None = None
+        try:
+            await self._prepare(pod, live)
+        except NotReady as error:
+            # Nothing new starts. What runs already, in a pod that was adopted, goes on, is looked after, and may end.
+            unready = error
+            self._teller.not_ready(pod, error)
         made = self._plan(pod, live)
         trouble: NotStarted | None = None
-        for container in made.start:
+        for container in made.start if unready is None else ():
             try:
                 await self._start(pod, container, live)
             except NotStarted as error:
@@ -143,6 +149,8 @@ class Worker:
         await self._status.write(pod, live, made, over=over)
         if over:
             return await self._settle(pod, live)
+        if unready is not None:
+            raise unready
         if made.start and trouble is None:
             return LookAgain(after=0.0)  # the next init container, or what has come up meanwhile
         waits = [made.again, self._until_overdue(pod), REFRESH_SECONDS if live.prepared else None]
@@ -152,16 +160,10 @@ class Worker:
         return LookAgain(after=max(min(found), 0.05)) if found else Done()
 
     async def _prepare(self, pod: kinds.Pod, live: Live) -> None:
-        """Volumes, then namespaces; a volume that is not ready is told, and tried again by the loop."""
+        """Volumes, then namespaces; NotReady when a volume cannot be served now, which the loop tries again."""
         uid = pod.metadata.uid
         if live.prepared is None:
-            try:
-                live.prepared = await self._volumes.set_up(pod)
-            except NotReady as error:
-                self._teller.not_ready(pod, error)
-                # What runs already goes on, and its end is told; nothing new starts.
-                await self._status.write(pod, live, self._plan(pod, live))
-                raise
+            live.prepared = await self._volumes.set_up(pod)
         else:
             try:
                 await self._volumes.refresh(pod)
