@@ -21,6 +21,7 @@ from tests.contract import builders, wire
 from tests.e2e import classes
 from tests.kubernetes import build, cluster, images
 from tests.kubernetes.node import Node
+from tests.pods.machine import Machine
 
 NAMESPACE = "localpv-e2e"
 START_SECONDS = 120.0
@@ -237,6 +238,7 @@ def on_this_machine() -> Iterator[OnThisMachine]:
                 _end_pods(place)
             finally:
                 place.stop()
+                Machine(place.data).close()
                 _unmount_below(scratch)
 
 
@@ -248,6 +250,8 @@ def _end_pods(place: OnThisMachine) -> None:
             meta = pod["metadata"]
             api.send("DELETE", f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}?gracePeriodSeconds=1")
         wire.eventually(lambda: not api.get("/api/v1/pods")["items"], "all pods are gone", within=START_SECONDS)
+        # A pod without a grace period is gone from the API at once, and from the machine a moment later.
+        wire.eventually(Machine(place.data).is_clean, "nothing of them is left", within=START_SECONDS)
     finally:
         api.close()
 
