@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from contextlib import aclosing
 
@@ -45,15 +46,19 @@ async def run(settings: Settings, disk: str) -> None:
         group.add("configuration", configured.run)
         group.add("cleaning", parts.run)
         stop = stopping.stop_signal()
-        done = asyncio.create_task(_over(records, disk, stop))
+        done = asyncio.create_task(_over(records, disk))
+        # Also when it fails: a cleaner that cannot tell whether it is done ends, and its Job starts it again.
+        done.add_done_callback(lambda _: stop.set())
         try:
             await stopping.run_until(stop, group)
         finally:
             done.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await done
 
 
-async def _over(records: Records, name: str, stop: asyncio.Event) -> None:
-    """Stop when nothing is left to do for the disk."""
+async def _over(records: Records, name: str) -> None:
+    """Wait until nothing is left to do for the disk."""
     seen = False
     async with aclosing(records.watch()) as changes:
         async for change in changes:
@@ -69,5 +74,4 @@ async def _over(records: Records, name: str, stop: asyncio.Event) -> None:
                     continue
             if over:
                 log.info("nothing is left to clean disk=%s", name)
-                stop.set()
                 return

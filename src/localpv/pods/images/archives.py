@@ -155,8 +155,8 @@ class _Archive:
         if f"sha256:{packed}" == part.digest:
             return
         if part.unpacked:
-            with self._open(part.member) as layer, contextlib.suppress(OSError, EOFError):
-                if f"sha256:{hashlib.file_digest(gzip.open(layer), 'sha256').hexdigest()}" == part.digest:  # noqa: SIM115
+            with contextlib.suppress(OSError, EOFError), self._open(part.member) as layer, gzip.open(layer) as content:
+                if f"sha256:{hashlib.file_digest(cast(Any, content), 'sha256').hexdigest()}" == part.digest:
                     return
         raise errors.ConfigurationError(f"the archive is damaged: layer {part.digest} has another content")
 

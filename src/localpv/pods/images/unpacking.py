@@ -12,6 +12,7 @@ import os
 import shutil
 import stat
 import tarfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -134,13 +135,13 @@ class Unpacker:
                 self._remove(inside)
 
     @contextlib.contextmanager
-    def _parent(self, path: str, *, make: bool = True):  # type: ignore[no-untyped-def]
+    def _parent(self, path: str, *, make: bool = True) -> Iterator[tuple[int, str]]:
         before, _, name = path.rpartition("/")
         with self._folder(before, make=make) as parent:
             yield parent, name
 
     @contextlib.contextmanager
-    def _folder(self, path: str, *, make: bool = True):  # type: ignore[no-untyped-def]
+    def _folder(self, path: str, *, make: bool = True) -> Iterator[int]:
         """The folder at a path, opened step by step."""
         fd = os.dup(self._root)
         try:
