@@ -9,6 +9,7 @@ import os
 import stat
 import struct
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -85,17 +86,7 @@ class KernelDevices:
                 found = self.describe_now(path, exclusive=False).identity
             except (errors.HostError, OSError):
                 return plain
-            return Identity(
-                by_id=found.by_id,
-                wwn=found.wwn,
-                serial=found.serial,
-                part_uuid=found.part_uuid,
-                fs_uuid=found.fs_uuid,
-                major_minor=found.major_minor,
-                size_bytes=found.size_bytes,
-                model=found.model,
-                mount_id=mount.mount_id,
-            )
+            return replace(found, mount_id=mount.mount_id)
 
         return await self._workers.call(look, key=str(mount.mount_point), timeout=LOOK_SECONDS)
 

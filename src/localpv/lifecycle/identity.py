@@ -6,35 +6,19 @@ no field can count for the one and not for the other.
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 from localpv.api.kinds.localdisk import DiskIdentity
 from localpv.model.identity import Identity
+
+_FIELDS = tuple(field.name for field in fields(Identity))
 
 
 def written(identity: Identity) -> DiskIdentity:
     """As a LocalDisk has it."""
-    return DiskIdentity(
-        by_id=identity.by_id,
-        wwn=identity.wwn,
-        serial=identity.serial,
-        part_uuid=identity.part_uuid,
-        fs_uuid=identity.fs_uuid,
-        major_minor=identity.major_minor,
-        size_bytes=identity.size_bytes,
-        model=identity.model,
-        mount_id=identity.mount_id,
-    )
+    return DiskIdentity(**{name: getattr(identity, name) for name in _FIELDS})
 
 
 def read(identity: DiskIdentity) -> Identity:
     """As the model has it."""
-    return Identity(
-        by_id=identity.by_id,
-        wwn=identity.wwn,
-        serial=identity.serial,
-        part_uuid=identity.part_uuid,
-        fs_uuid=identity.fs_uuid,
-        major_minor=identity.major_minor,
-        size_bytes=identity.size_bytes,
-        model=identity.model,
-        mount_id=identity.mount_id,
-    )
+    return Identity(**{name: getattr(identity, name) for name in _FIELDS})

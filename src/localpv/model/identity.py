@@ -40,6 +40,21 @@ class Identity:
     mount_id: int = 0
     """Number of the mount, of a mount point. It changes with every mount, so it is told but not compared."""
 
+    filesystem_id: str = ""
+    """File system that a plain directory, or the file behind a loop device, lies in, by a name that lasts."""
+
+    inode: int = 0
+    inode_generation: int = 0
+    """Generation of the inode: a file system gives the number of what was deleted to the next file."""
+
+    offset_bytes: int = 0
+    """Where a loop device begins in its file, or a partition on its disk."""
+
+    size_limit_bytes: int = 0
+    boot_id: str = ""
+    disk_sequence: int = 0
+    """The kernel's count of disks at the time this one came (diskseq); it begins anew with each boot."""
+
     def mismatches(self, now: Identity, *, contents: bool = True) -> tuple[Mismatch, ...]:
         """Every contradiction between this recorded identity and the one read now.
 

@@ -126,6 +126,27 @@ class DiskIdentity(Part, frozen=True, kw_only=True):
     mount_id: Annotated[int, _COUNT] = msgspec.field(default=0, name="mountID")
     """Number of the mount in the kernel, of a mount point. It changes with every mount."""
 
+    filesystem_id: str = msgspec.field(default="", name="filesystemID")
+    """File system that a plain directory, or the file behind a loop device, lies in."""
+
+    inode: Annotated[int, _COUNT] = 0
+    """Inode of a plain directory, or of the file behind a loop device, in that file system."""
+
+    inode_generation: Annotated[int, _COUNT] = 0
+    """Generation of the inode: a file system gives the number of what was deleted to the next file."""
+
+    offset_bytes: Annotated[int, _COUNT] = 0
+    """Where a loop device begins in its file, or a partition on its disk."""
+
+    size_limit_bytes: Annotated[int, _COUNT] = 0
+    """Where a loop device ends before its file does; absent when it goes to the end."""
+
+    boot_id: str = msgspec.field(default="", name="bootID")
+    """Boot of the machine in which this was read. The disk sequence number counts within one boot only."""
+
+    disk_sequence: Annotated[int, _COUNT] = 0
+    """Disk sequence number (diskseq): the kernel gives a new one to each disk that comes."""
+
 
 class OfferedVolume(Part, frozen=True, kw_only=True):
     """The PersistentVolume that offers this disk."""
