@@ -44,11 +44,12 @@ setup-kubernetes: setup
 	@bash tools/setup_kubernetes.sh
 	@$(PYTHON) -m tests.kubernetes.build
 
-check: setup ## Run ruff, mypy, import-linter and see that generated files are up to date
+check: setup ## Run ruff, mypy, import-linter and see that generated files are up to date and requirements shown by code in use
 	@$(VENV)/bin/ruff format --check src tests tools
 	@$(VENV)/bin/ruff check src tests tools
 	@$(VENV)/bin/mypy
 	@$(VENV)/bin/lint-imports --no-cache
+	@$(PYTHON) tools/unused.py --check
 	@$(PYTHON) tools/generate_schema.py --check
 	@$(PYTHON) tools/generate_protobuf.py --check
 	@$(PYTHON) tools/generate_crds.py --check

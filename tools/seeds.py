@@ -30,20 +30,26 @@ def requirements() -> Iterator[tuple[str, str, str]]:
 def marked(path: Path) -> Iterator[tuple[str, str]]:
     """(id, name of the test) for every marker in a test file."""
     module = ast.parse(path.read_text())
-    of_all = {one for node in module.body if _is_mark_of_file(node) for one in _ids(node)}
+    of_all = ids_of_file(module)
     for node in ast.walk(module):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            own = {one for decorator in node.decorator_list for one in _ids(decorator)}
+            own = {one for decorator in node.decorator_list for one in ids(decorator)}
             of_file = of_all if node.name.startswith("test_") else set()
             for identity in sorted(own | of_file):
                 yield identity, node.name
 
 
-def _is_mark_of_file(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Assign) and any(ast.unparse(target) == "pytestmark" for target in node.targets)
+def ids_of_file(module: ast.Module) -> set[str]:
+    """What every test of the file carries."""
+    marks = [
+        node
+        for node in module.body
+        if isinstance(node, ast.Assign) and any(ast.unparse(target) == "pytestmark" for target in node.targets)
+    ]
+    return {one for node in marks for one in ids(node)}
 
 
-def _ids(node: ast.AST) -> Iterator[str]:
+def ids(node: ast.AST) -> Iterator[str]:
     for inside in ast.walk(node):
         if isinstance(inside, ast.Call) and ast.unparse(inside.func).endswith("mark.seed"):
             yield from (ast.literal_eval(argument) for argument in inside.args)

@@ -49,7 +49,7 @@ def test_latest_image_is_always_pulled(api: Api, space: Space) -> None:
     assert made["spec"]["containers"][0]["imagePullPolicy"] == "Always"
 
 
-@pytest.mark.seed("API-7")
+@pytest.mark.seed("API-7", "PLG-2")
 def test_local_volume_inside_a_pod_is_refused(api: Api, space: Space) -> None:
     body = _pod(volumes=[{"name": "data", "local": {"path": "/mnt/disks/ssd1"}}], volumeMounts=[MOUNT])
     answer = api.send("POST", space.core("pods"), body, fieldValidation="Strict")

@@ -132,10 +132,49 @@ def test_device_of_a_class_that_wants_jobs_is_wiped_by_one_where_there_is_a_mana
 
 
 @pytest.mark.seed("E2E-11")
-def test_folder_and_device_in_one_place_are_both_file_systems_for_pods_and_each_is_cleaned_its_way(
+def test_folder_and_device_in_one_place_are_a_file_system_and_a_raw_device_and_each_is_cleaned_its_way(
     place: Place, here: pods.Here
 ) -> None:
     host, name = place.hosts[-1], "e2e-mixed"
+    folder = f"{place.folder}/{name}"
+    with disks.linked(place, host, name, entry="device") as device:
+        host.run("mkdir", f"{folder}/disk")
+        old = {entry: disks.offered(place, here, name, entry=entry) for entry in ("device", "disk")}
+        assert {entry: one["spec"]["volumeMode"] for entry, one in old.items()} == {
+            "device": "Block",
+            "disk": "Filesystem",
+        }
+        raw, files = disks.claim(here, name, volumeMode="Block"), disks.claim(here, name)
+        write = (
+            "printf secret | dd of=/dev/data bs=1M seek=8 conv=fsync,notrunc 2>/dev/null; echo secret >/data/file; sync"
+        )
+        pod, _ = here.run(
+            *("sh", "-c", write),
+            spec={"volumes": [_volume(raw), _volume(files)]},
+            volumeDevices=[{"name": raw, "devicePath": "/dev/data"}],
+            volumeMounts=[{"name": files, "mountPath": "/data"}],
+        )
+        assert disks.content(device)[8 * MIB :].startswith(b"secret")
+        assert host.run("ls", f"{folder}/disk") == "file\n"
+
+        here.delete(pod["metadata"]["name"])
+        for claim in (raw, files):
+            disks.give_back(here, claim)
+        new = {entry: disks.offered(place, here, name, entry=entry, instead_of=before) for entry, before in old.items()}
+
+        assert {entry: one["spec"]["volumeMode"] for entry, one in new.items()} == {
+            "device": "Block",
+            "disk": "Filesystem",
+        }
+        assert not any(disks.content(device))
+        assert host.run("ls", "-A", f"{folder}/disk") == ""
+
+
+@pytest.mark.seed("PLG-12")
+def test_folder_and_device_in_one_place_are_both_file_systems_for_pods_and_each_is_cleaned_its_way(
+    place: Place, here: pods.Here
+) -> None:
+    host, name = place.hosts[-1], "e2e-formatted"
     folder = f"{place.folder}/{name}"
     with place.disk(DISK_BYTES) as device:
         host.run("sh", "-c", f"mkdir {folder}/disk && ln -s {device} {folder}/device")

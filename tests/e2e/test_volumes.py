@@ -44,7 +44,7 @@ def device(place: Place) -> Iterator[Path]:
         yield made
 
 
-@pytest.mark.seed("E2E-1", "E2E-2", "E2E-4", "SCH-3", "LVD-3", "PLG-7")
+@pytest.mark.seed("E2E-1", "E2E-2", "E2E-4", "SCH-3", "LVD-3")
 def test_pod_runs_where_its_volume_is_and_the_next_pod_finds_what_it_wrote(here: pods.Here, disk: Disk) -> None:
     claim = here.volume_on(disk.host.name, disk.path)
     mounts = {"spec": pods.claimed(claim), "volumeMounts": FILES}
@@ -58,6 +58,21 @@ def test_pod_runs_where_its_volume_is_and_the_next_pod_finds_what_it_wrote(here:
     assert disk.host.run("cat", f"{disk.path}/file") == "kept\n"
     here.delete(reader["metadata"]["name"])
     assert disk.host.run("cat", f"{disk.path}/file") == "kept\n"
+
+
+@pytest.mark.seed("PLG-7")
+def test_volume_that_a_pod_asks_for_read_only_is_read_and_cannot_be_written(here: pods.Here, disk: Disk) -> None:
+    disk.host.run("sh", "-c", f"echo kept >{disk.path}/file")
+    claim = here.volume_on(disk.host.name, disk.path)
+    spec = pods.claimed(claim)
+    spec["volumes"][0]["persistentVolumeClaim"]["readOnly"] = True
+    script = "cat /data/file; if echo lost >/data/file; then echo written; else echo refused; fi 2>/dev/null"
+
+    pod, said = here.run("sh", "-c", script, spec=spec, volumeMounts=FILES)
+
+    assert said == "kept\nrefused\n"
+    assert disk.host.run("cat", f"{disk.path}/file") == "kept\n"
+    here.delete(pod["metadata"]["name"])
 
 
 @pytest.mark.seed("E2E-3")

@@ -43,7 +43,7 @@ def test_a_volume_without_node_affinity_can_be_used_everywhere(cluster: Cluster,
     assert cluster.placed(claim) == node
 
 
-@pytest.mark.seed("AFF-5", "SCH-1")
+@pytest.mark.seed("AFF-5")
 def test_a_claim_that_waits_gets_a_volume_of_the_node_that_suits_the_pod(cluster: Cluster, place: Place) -> None:
     place.storage_class(waits=True)
     small, large = cluster.node(cpu="1"), cluster.node(cpu="4")
@@ -54,7 +54,6 @@ def test_a_claim_that_waits_gets_a_volume_of_the_node_that_suits_the_pod(cluster
     assert place.until_claim(claim, "Bound")["spec"]["volumeName"] == wanted
 
 
-@pytest.mark.seed("SCH-1")
 def test_the_smallest_volume_of_the_node_is_taken(cluster: Cluster, place: Place) -> None:
     place.storage_class(waits=True)
     node = cluster.node()
@@ -66,7 +65,7 @@ def test_the_smallest_volume_of_the_node_is_taken(cluster: Cluster, place: Place
     assert place.until_claim(claim, "Bound")["spec"]["volumeName"] == right
 
 
-@pytest.mark.seed("LVD-6", "AFF-5")
+@pytest.mark.seed("LVD-6", "AFF-5", "SCH-1")
 def test_all_claims_of_a_pod_are_served_by_one_node(cluster: Cluster, place: Place) -> None:
     place.storage_class(waits=True)
     one, two = cluster.node(), cluster.node()
@@ -77,7 +76,7 @@ def test_all_claims_of_a_pod_are_served_by_one_node(cluster: Cluster, place: Pla
     assert {place.until_claim(claim, "Bound")["spec"]["volumeName"] for claim in claims} == disks
 
 
-@pytest.mark.seed("LVD-6")
+@pytest.mark.seed("LVD-6", "SCH-1")
 def test_a_pod_whose_claims_no_node_can_serve_together_takes_nothing(cluster: Cluster, place: Place) -> None:
     place.storage_class(waits=True)
     one, two = cluster.node(), cluster.node()
@@ -113,7 +112,6 @@ def test_a_claim_that_waits_goes_where_the_bound_one_is(cluster: Cluster, place:
     assert cluster.placed(name, place.claim()) == home
 
 
-@pytest.mark.seed("SCH-4")
 def test_a_volume_that_was_reserved_for_the_claim_draws_the_pod(cluster: Cluster, place: Place) -> None:
     place.storage_class(waits=True)
     cluster.node()

@@ -29,7 +29,6 @@ def fits(*terms: dict[str, Any]) -> bool:
     return node_selector.volume_fits({"required": selector(*terms)}, NODE, "n1")
 
 
-@pytest.mark.seed("AFF-1")
 def test_a_volume_without_affinity_fits_every_node() -> None:
     assert node_selector.volume_fits(None, NODE, "n1")
     assert node_selector.volume_fits({}, NODE, "n1")
@@ -37,7 +36,6 @@ def test_a_volume_without_affinity_fits_every_node() -> None:
     assert node_selector.matches(None, NODE)
 
 
-@pytest.mark.seed("AFF-2")
 def test_a_volume_fits_a_node_that_has_the_labels() -> None:
     assert fits(term("kubernetes.io/hostname", "In", "n1"))
     assert fits(term("kubernetes.io/hostname", "In", "n0", "n1"))
@@ -45,14 +43,12 @@ def test_a_volume_fits_a_node_that_has_the_labels() -> None:
                  + term("size", "Exists")["matchExpressions"]})  # fmt: skip
 
 
-@pytest.mark.seed("AFF-3")
 def test_a_volume_does_not_fit_a_node_that_lacks_the_label() -> None:
     assert not fits(term("zone", "In", "a"))
     assert not fits(term("zone", "Exists"))
     assert not node_selector.volume_fits({"required": selector(term("disk", "In", "nvme"))}, None)
 
 
-@pytest.mark.seed("AFF-4")
 def test_a_volume_does_not_fit_a_node_with_another_value() -> None:
     assert not fits(term("disk", "In", "hdd"))
     assert not fits(term("kubernetes.io/hostname", "In", "n2"))

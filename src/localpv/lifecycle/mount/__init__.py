@@ -5,7 +5,6 @@
     waiting        why a volume cannot be served now, and what it is when it can
     claims         from a pod's volume to the PersistentVolume behind it
     specs          a local volume as the node sees it
-    plugin         what the local volume plugin serves and can do
     mounter        volumes with a file system: bound for each pod
     global_mounts  devices with a file system: mounted once, made first if they are blank
     mapper         raw devices: linked for each pod, held while one uses them
@@ -25,8 +24,7 @@ repeated, and a pod is torn down from its uid alone.
 
 from localpv.lifecycle.mount.hands import Hands, on_this_machine
 from localpv.lifecycle.mount.lookup import ApiLookup, Lookup
-from localpv.lifecycle.mount.plugin import LocalPlugin
 from localpv.lifecycle.mount.volumes import PodVolumes
 from localpv.lifecycle.mount.waiting import NotReady, Prepared
 
-__all__ = ["ApiLookup", "Hands", "LocalPlugin", "Lookup", "NotReady", "PodVolumes", "Prepared", "on_this_machine"]
+__all__ = ["ApiLookup", "Hands", "Lookup", "NotReady", "PodVolumes", "Prepared", "on_this_machine"]

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from localpv.api import kinds
 from localpv.lifecycle.mount.waiting import FAILED_MAP, FAILED_MOUNT, NotReady
 
-READ_ONLY_MANY, READ_WRITE_ONCE_POD = "ReadOnlyMany", "ReadWriteOncePod"
+READ_ONLY_MANY, READ_WRITE_ONCE, READ_WRITE_ONCE_POD = "ReadOnlyMany", "ReadWriteOnce", "ReadWriteOncePod"
 BLOCK, FILE_SYSTEM = "Block", "Filesystem"
 
 
@@ -38,6 +38,11 @@ class Spec:
     def access(self) -> str:
         """What containers may do with the raw device."""
         return "r" if self.read_only or set(self.access_modes) == {READ_ONLY_MANY} else "rwm"
+
+    @property
+    def unsupported_access_modes(self) -> tuple[str, ...]:
+        """Those that promise the volume to several nodes: the disk is in one. ReadWriteOncePod is for one pod of it."""
+        return tuple(mode for mode in self.access_modes if mode not in (READ_WRITE_ONCE, READ_WRITE_ONCE_POD))
 
     def refuse_second_pod(self, others: Collection[str]) -> None:
         """NotReady for a volume of one pod only that others (their uids) have, or are about to have or to give back.

@@ -13,15 +13,16 @@ from pathlib import Path
 from localpv import errors
 from localpv.lifecycle.mount.hands import Hands
 from localpv.lifecycle.mount.layout import DEVICES, LOCAL, SUB_PATHS, VOLUMES, Layout, escaped
-from localpv.lifecycle.mount.plugin import LocalPlugin
+from localpv.lifecycle.mount.mapper import Mapper
+from localpv.lifecycle.mount.mounter import Mounter
 from localpv.lifecycle.mount.scratch import Scratch
 
 
 class Tearing:
     """Takes pods' volumes away."""
 
-    def __init__(self, *, layout: Layout, hands: Hands, plugin: LocalPlugin, scratch: Scratch) -> None:
-        self._layout, self._hands, self._plugin, self._scratch = layout, hands, plugin, scratch
+    def __init__(self, *, layout: Layout, hands: Hands, mounter: Mounter, mapper: Mapper, scratch: Scratch) -> None:
+        self._layout, self._hands, self._mounter, self._mapper, self._scratch = layout, hands, mounter, mapper, scratch
 
     async def run(self, pod_uid: str) -> None:
         """Everything of one pod; HostError when something of it has to stay for now."""
@@ -34,12 +35,12 @@ class Tearing:
             raise failed.first  # below a part that is still there lies its volume
         for volume in folders.names(layout.volumes(pod_uid, LOCAL)):
             with failed.kept():
-                await self._plugin.mounter.tear_down(volume, pod_uid=pod_uid)
-        for volume in sorted(self._plugin.mapper.mapped(pod_uid)):
+                await self._mounter.tear_down(volume, pod_uid=pod_uid)
+        for volume in sorted(self._mapper.mapped(pod_uid)):
             with failed.kept():
-                await self._plugin.mapper.unmap(volume, pod_uid=pod_uid)
+                await self._mapper.unmap(volume, pod_uid=pod_uid)
         with failed.kept():
-            await self._plugin.mapper.tidy()
+            await self._mapper.tidy()
         for kind in set(folders.names(pod / VOLUMES)) - {escaped(LOCAL)}:
             for name in folders.names(pod / VOLUMES / kind):
                 with failed.kept():

@@ -12,8 +12,8 @@ from localpv.lifecycle.mount.contents import Contents
 from localpv.lifecycle.mount.hands import Hands, Turns
 from localpv.lifecycle.mount.layout import CONFIG_MAP, DEVICES, SUB_PATHS, VOLUMES, Layout
 from localpv.lifecycle.mount.lookup import Lookup
-from localpv.lifecycle.mount.mounter import Group
-from localpv.lifecycle.mount.plugin import LocalPlugin
+from localpv.lifecycle.mount.mapper import Mapper
+from localpv.lifecycle.mount.mounter import Group, Mounter
 from localpv.lifecycle.mount.scratch import Scratch
 from localpv.lifecycle.mount.specs import BLOCK, Spec
 from localpv.lifecycle.mount.tearing import Tearing
@@ -44,10 +44,13 @@ class PodVolumes:
         self.layout = Layout(root)
         self._hands, self._lookup = hands, lookup
         self._on_warning = on_warning or (lambda pod, reason, message: None)
-        self.plugin = LocalPlugin(layout=self.layout, hands=hands)
-        self._mounter, self._mapper = self.plugin.mounter, self.plugin.mapper
+        of_volumes = Turns()
+        self._mounter = Mounter(layout=self.layout, hands=hands, turns=of_volumes)
+        self._mapper = Mapper(layout=self.layout, hands=hands, turns=of_volumes)
         self._scratch = Scratch(layout=self.layout, hands=hands)
-        self._tearing = Tearing(layout=self.layout, hands=hands, plugin=self.plugin, scratch=self._scratch)
+        self._tearing = Tearing(
+            layout=self.layout, hands=hands, mounter=self._mounter, mapper=self._mapper, scratch=self._scratch
+        )
         self._tokens = Tokens(lookup=lookup, clock=clock or SystemClock())
         self._contents = Contents(lookup=lookup, tokens=self._tokens)
         self._pods = Turns()
@@ -141,6 +144,13 @@ class PodVolumes:
         has = self._mapper.mapped(uid) | await self._mounter.mounted(uid)
         bound = await claims.find(pod, volume, lookup=self._lookup, use=use, has=has)
         spec = bound.spec
+        if spec.unsupported_access_modes:
+            self._on_warning(
+                pod,
+                "AccessModesNotSupported",
+                f"volume {spec.name} promises {', '.join(spec.unsupported_access_modes)}, which a local volume cannot"
+                " keep: it is on this node, and pods of other nodes do not reach it",
+            )
         with translated(f"volume {volume.name}", event=spec.event):
             try:
                 prepared = await self._serve(pod, volume, bound)

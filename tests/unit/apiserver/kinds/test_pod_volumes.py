@@ -10,7 +10,7 @@ from tests.unit.apiserver.kinds.steps import causes, with_name
 
 from localpv.api.fields import FieldErrors
 from localpv.api.objects import Object
-from localpv.apiserver.kinds import pod_template, volume_modes
+from localpv.apiserver.kinds import pod_template
 from localpv.apiserver.kinds.pod import Pod
 
 A_CLAIM_SPEC = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
@@ -191,37 +191,3 @@ def test_device_and_directory_are_not_at_one_path() -> None:
         ("spec.containers[0].volumeMounts[0].mountPath", "Invalid"),
         ("spec.containers[0].volumeDevices[0].devicePath", "Invalid"),
     ]
-
-
-@pytest.mark.seed("API-9")
-@pytest.mark.parametrize("use", ["volumeMounts", "volumeDevices"])
-@pytest.mark.parametrize("mode", ["Block", "Filesystem", None])
-def test_use_that_contradicts_the_claims_mode_is_reported_with_the_reason(use: str, mode: str | None) -> None:
-    used = {"name": "data", "mountPath" if use == "volumeMounts" else "devicePath": "/a"}
-    pod, errors = created(CLAIM, **{use: [used]})
-    assert errors == []
-    claim = {"spec": {"volumeMode": mode} if mode else {}}
-
-    wrong = volume_modes.check(pod, {"claim-1": claim})
-
-    if (mode == "Block") == (use == "volumeDevices"):
-        assert wrong == []
-    else:
-        assert causes(wrong) == [(f"spec.containers[0].{use}[0].name", "Invalid")]
-        assert f"volumeMode {mode or 'Filesystem'}" in wrong[0].message
-
-
-@pytest.mark.seed("API-9")
-def test_claims_that_are_not_there_yet_contradict_nothing() -> None:
-    pod, _ = created(CLAIM, volumeDevices=[{"name": "data", "devicePath": "/a"}])
-
-    assert volume_modes.check(pod, {}) == []
-
-
-@pytest.mark.seed("API-9")
-def test_mode_of_an_ephemeral_volume_is_in_the_pod_itself() -> None:
-    volume = {"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": A_CLAIM_SPEC | {"volumeMode": "Block"}}}}
-    pod, errors = created(volume, volumeMounts=[{"name": "v", "mountPath": "/a"}])
-    assert errors == []
-
-    assert causes(volume_modes.check(pod, {})) == [("spec.containers[0].volumeMounts[0].name", "Invalid")]

@@ -328,7 +328,6 @@ async def test_disk_that_does_not_move_is_given_up(world: World) -> None:
     assert world.disk(name).running == 0
 
 
-@pytest.mark.seed("DEL-7")
 async def test_disk_that_does_not_move_lets_others_go_ahead_long_before_it_is_given_up(tmp_path: Path) -> None:
     world = World(tmp_path, limits=Limits(at_once=1))
     hung, waits, third = world.add("sdb"), world.add("sdc"), world.add("sdd")
@@ -354,6 +353,7 @@ async def test_disk_that_does_not_move_lets_others_go_ahead_long_before_it_is_gi
     assert world.cleaning(third).state == "Verified"
 
 
+@pytest.mark.seed("DEL-7")
 async def test_hung_cleaning_that_cannot_be_stopped_keeps_the_next_one_away(world: World) -> None:
     name = world.add()
     world.disk(name).gate, world.disk(name).deaf = asyncio.Event(), True

@@ -63,7 +63,6 @@ def test_class_has_the_classic_defaults() -> None:
     assert fast.node_loss.policy is NodeLossPolicy.WAIT
 
 
-@pytest.mark.seed("DSC-9")
 def test_class_may_leave_the_mode_to_what_each_disk_is() -> None:
     assert class_of("volumeMode: Auto").volume_mode == ""
 

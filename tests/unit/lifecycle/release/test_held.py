@@ -256,7 +256,6 @@ def test_kept_volume_that_a_person_has_wiped_frees_its_disk_unless_it_was_used_a
 
 
 @pytest.mark.parametrize("phase", ["Available", "Bound", "Released"])
-@pytest.mark.seed("DSC-11")
 def test_volume_of_an_earlier_version_is_held_before_anything_else(world: World, phase: str) -> None:
     world.volumes.holds = False
     first = world.published()
