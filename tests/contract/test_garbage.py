@@ -83,6 +83,61 @@ def test_dependent_with_another_owner_stays(api: Api, space: Space) -> None:
     )
 
 
+def _reference(owner: Any, **more: Any) -> dict[str, Any]:
+    metadata = owner["metadata"]
+    named = {"name": metadata["name"], "uid": metadata["uid"]}
+    return {"apiVersion": owner["apiVersion"], "kind": owner["kind"], **named, **more}
+
+
+def _circle(api: Api, space: Space, kind: str, made: list[Any]) -> list[str]:
+    """Let each own the next and the last own the first; the paths of all."""
+    paths = [space.core(kind, entry["metadata"]["name"]) for entry in made]
+    for owner, path in zip([made[-1], *made], paths, strict=False):
+        reference = _reference(owner, controller=True, blockOwnerDeletion=True)
+        api.merge(path, {"metadata": {"ownerReferences": [reference]}})
+    return paths
+
+
+def test_three_pods_that_own_each_other_all_go(api: Api, space: Space) -> None:
+    made = [api.post(space.core("pods"), builders.pod(f"pod{number}")) for number in range(1, 4)]
+    paths = _circle(api, space, "pods", made)
+    api.delete(paths[0], {"propagationPolicy": "Foreground", "gracePeriodSeconds": 0})
+    wire.eventually(lambda: all(api.gone(path) for path in paths), "the circle of pods is gone")
+
+
+@pytest.mark.parametrize("length", [2, 3, 7])
+@pytest.mark.parametrize("policy", ["Foreground", "Background"])
+def test_circles_of_owners_go_as_a_whole(api: Api, space: Space, length: int, policy: str) -> None:
+    names = [f"link{number}" for number in range(length)]
+    made = [api.post(space.core("configmaps"), builders.config_map(name)) for name in names]
+    paths = _circle(api, space, "configmaps", made)
+    api.delete(paths[0], {"propagationPolicy": policy})
+    wire.eventually(lambda: all(api.gone(path) for path in paths), "the circle is gone")
+
+
+def test_foreground_deletion_does_not_wait_for_dependents_of_others(api: Api, space: Space) -> None:
+    owners = [api.post(space.core("configmaps"), builders.config_map(name)) for name in ("leaves", "stays")]
+    references = [_reference(owner, blockOwnerDeletion=True) for owner in owners]
+    api.post(space.core("configmaps"), builders.config_map("shared", ownerReferences=references))
+    api.delete(space.core("configmaps", "leaves"), {"propagationPolicy": "Foreground"})
+    wire.eventually(lambda: api.gone(space.core("configmaps", "leaves")), "the owner that was deleted is gone")
+    left = api.get(space.core("configmaps", "shared"))["metadata"]["ownerReferences"]
+    assert [entry["name"] for entry in left] == ["stays"]
+
+
+def test_cluster_wide_objects_are_not_collected_for_an_owner_in_a_namespace(api: Api, space: Space) -> None:
+    owner = api.post(space.core("configmaps"), builders.config_map("owner"))
+    volume = builders.local_volume()
+    volume["metadata"]["ownerReferences"] = [_reference(owner)]
+    made = api.post("/api/v1/persistentvolumes", volume)
+    path = f"/api/v1/persistentvolumes/{made['metadata']['name']}"
+    api.delete(space.core("configmaps", "owner"))
+    # The collector takes things in order: when it has got to this one it has seen the volume.
+    _owned(api, space, owner, "later")
+    wire.eventually(lambda: api.gone(space.core("configmaps", "later")), "the dependent of nobody is gone")
+    assert "deletionTimestamp" not in api.get(path)["metadata"]
+
+
 @pytest.mark.timeout(180)  # Kubernetes' collector learns of new kinds only every half minute
 def test_custom_owner(api: Api, space: Space) -> None:
     kind = custom.Kind()

@@ -8,6 +8,7 @@ from localpv.apiserver.admission import CUSTOM_OBJECTS
 from localpv.apiserver.call import Call
 from localpv.apiserver.kinds import customresourcedefinition
 from localpv.apiserver.registry import Kinds
+from localpv.apiserver.turns import Turn
 from localpv.apiserver.upkeep.worker import Worker
 from localpv.apiserver.writing import Deletion, Writer, decode
 from localpv.errors import Conflict, NotFound
@@ -82,7 +83,9 @@ class DefinitionKeeper:
         custom = self._kinds.stored_in(prefix)
         table = self._store.table(prefix)
         if custom is not None:
+            turn = Turn()
             for key, row in list(table.scan()):
+                await turn.over()
                 if decode(row.value)["metadata"].get("deletionTimestamp"):
                     continue
                 namespace, _, object_name = key.rpartition("/")

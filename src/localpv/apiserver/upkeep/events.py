@@ -10,6 +10,7 @@ from datetime import datetime
 from localpv.api.objects import Object
 from localpv.apiserver.call import Call
 from localpv.apiserver.registry import Kinds
+from localpv.apiserver.turns import Turn
 from localpv.apiserver.writing import Deletion, Writer, decode
 from localpv.errors import LocalpvError
 from localpv.store.store import Store
@@ -28,7 +29,9 @@ async def forget_old_events(*, store: Store, kinds: Kinds, writer: Writer) -> No
     while True:
         await asyncio.sleep(LOOK_EVERY)
         try:
+            turn = Turn()
             for _, row in list(store.table("events").scan()):
+                await turn.over()
                 event = decode(row.value)
                 if last_seen(event) < time.time() - LIFE:
                     metadata = event["metadata"]

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from localpv.api.objects import Object, now
 from localpv.apiserver.call import Call
 from localpv.apiserver.registry import Kind, Kinds
+from localpv.apiserver.turns import Turn
 from localpv.apiserver.upkeep.worker import Worker
 from localpv.apiserver.writing import Deletion, Writer, decode
 from localpv.errors import AlreadyExists, Conflict, Forbidden, NotFound
@@ -92,11 +93,12 @@ class NamespaceKeeper:
 
     async def _empty(self, name: str) -> dict[str, int]:
         """Delete what is in the namespace; how much of which resource is still there afterwards."""
-        scope = f"{name}/"
+        scope, turn = f"{name}/", Turn()
         for kind in self._kinds.stored():
             if not kind.resource.namespaced:
                 continue
             for key, row in list(self._store.table(kind.resource.storage_prefix).scan(scope)):
+                await turn.over()
                 if b'"deletionTimestamp"' in row.value and decode(row.value)["metadata"].get("deletionTimestamp"):
                     continue
                 call = Call(kind=kind, namespace=name, name=key[len(scope) :], manager="localpv-namespaces")
@@ -114,7 +116,8 @@ class NamespaceKeeper:
     async def _tell(self, name: str, left: dict[str, int]) -> None:
         """Say in the namespace's status what it waits for."""
         content = ", ".join(f"{resource} has {count} resource instances" for resource, count in sorted(left.items()))
-        holders = ", ".join(f"{finalizer} in {count} resource instances" for finalizer, count in self._held_by(name))
+        held = await self._held_by(name)
+        holders = ", ".join(f"{finalizer} in {count} resource instances" for finalizer, count in held)
 
         def with_conditions(live: Object) -> Object:
             conditions = live.setdefault("status", {}).setdefault("conditions", [])
@@ -136,12 +139,14 @@ class NamespaceKeeper:
         with contextlib.suppress(NotFound, Conflict):
             await self._writer.update(Call(kind=self._kind(), name=name, subresource="status"), with_conditions)
 
-    def _held_by(self, name: str) -> list[tuple[str, int]]:
+    async def _held_by(self, name: str) -> list[tuple[str, int]]:
         """Finalizers of what is left in the namespace, with how many objects each of them holds."""
         counts: dict[str, int] = {}
+        turn = Turn()
         for kind in self._kinds.stored():
             if kind.resource.namespaced:
-                for _, row in self._store.table(kind.resource.storage_prefix).scan(f"{name}/"):
+                for _, row in list(self._store.table(kind.resource.storage_prefix).scan(f"{name}/")):
+                    await turn.over()
                     for finalizer in decode(row.value)["metadata"].get("finalizers") or ():
                         counts[finalizer] = counts.get(finalizer, 0) + 1
         return sorted(counts.items())

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Generic, TypeVar
 
+from localpv.apiserver.turns import Turn
 from localpv.errors import LocalpvError
 
 log = logging.getLogger(__name__)
@@ -36,7 +37,10 @@ class Worker(Generic[Key]):
         self._wake.set()
 
     async def run(self) -> None:
+        turn = Turn()
         while True:
+            # A look that finds nothing to write waits for nothing: thousands of them in a row must let others in.
+            await turn.over()
             while not self._keys:
                 self._wake.clear()
                 await self._wake.wait()
