@@ -101,6 +101,25 @@ def test_it_lists_nothing_wider_than_its_node(agent: wire.Api, selector: str) ->
     agent.get(DISKS, expect=403, **({"fieldSelector": selector} if selector else {}))
 
 
+@pytest.mark.parametrize(
+    ("path", "selector"),
+    [
+        (f"{DISKS}/of-b", "spec.nodeName=node-a"),
+        ("/apis/localpv.dev/v1alpha1/watch/localdisks/of-b", "spec.nodeName=node-a"),
+        ("/apis/localpv.dev/v1alpha1/watch/localdisks/of-b", "metadata.name=of-b,spec.nodeName=node-a"),
+        ("/apis/localpv.dev/v1alpha1/watch/localdisks", "metadata.name=of-b,spec.nodeName=node-a"),
+        (DISKS, "metadata.name=of-b,spec.nodeName=node-a"),
+    ],
+)
+@pytest.mark.parametrize("initial", [{}, {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}])
+def test_a_watch_by_name_shows_no_disk_of_another_node(
+    agent: wire.Api, path: str, selector: str, initial: dict[str, str]
+) -> None:
+    answer = agent.send("GET", path, watch="true", timeoutSeconds=1, fieldSelector=selector, **initial)
+    assert answer.code in (200, 400, 403)
+    assert b"of-b" not in answer.raw if answer.code == 200 else answer.body["kind"] == "Status"
+
+
 def test_disks_of_another_node_are_out_of_reach(agent: wire.Api, admin: wire.Api) -> None:
     other = f"{DISKS}/of-b"
     before = admin.get(other)

@@ -43,12 +43,12 @@ class Access:
             return impersonation.apply(user, headers.items(), self.authorizer)
         return user
 
-    def require(self, user: User, attributes: Attributes, field_selector: str) -> None:
+    def require(self, user: User, attributes: Attributes) -> None:
         if user.is_master:
             return
         self.authorizer.require(user, attributes)
         if node_rule.applies(user, self.authorizer.cluster_roles(user)):
-            reason = node_rule.check_request(user, attributes, field_selector)
+            reason = node_rule.check_request(user, attributes)
             if reason:
                 raise forbidden(user, attributes, reason)
 

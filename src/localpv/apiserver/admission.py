@@ -9,6 +9,7 @@ import msgspec
 from localpv.api import status
 from localpv.api.objects import Object
 from localpv.apiserver.auth import escalation, node_rule
+from localpv.apiserver.auth.attributes import Attributes
 from localpv.apiserver.auth.rbac import Authorizer
 from localpv.apiserver.call import Call
 from localpv.store.store import Store
@@ -71,6 +72,18 @@ class Admission:
                 }
             ]
             raise refusal
+
+    def creation(self, call: Call) -> None:
+        """A PUT or an apply that makes the object takes the right to create it too, not only to change it."""
+        resource = call.kind.resource
+        attributes = Attributes(
+            verb="create",
+            group=resource.group,
+            resource=resource.plural,
+            namespace=call.namespace,
+            name=call.name,
+        )
+        self._authorizer.require(call.user, attributes)
 
     def mutate_create(self, call: Call, obj: Object) -> None:
         resource = call.kind.resource

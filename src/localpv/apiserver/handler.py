@@ -14,11 +14,11 @@ from aiohttp import web
 from localpv.api import selectors, status
 from localpv.api.managed import managers
 from localpv.api.resources import BINDINGS
-from localpv.apiserver import addresses, body, negotiation, presentation, responses
+from localpv.api.selectors import FieldSelector, FieldTerm
+from localpv.apiserver import addresses, body, negotiation, presentation, request_info, responses
 from localpv.apiserver.access import Access
 from localpv.apiserver.addresses import Address
 from localpv.apiserver.auth import reviews, token_request
-from localpv.apiserver.auth.attributes import Attributes
 from localpv.apiserver.auth.identity import User
 from localpv.apiserver.call import Call, Reply, check_write_options
 from localpv.apiserver.insides import Insides
@@ -126,22 +126,15 @@ class Handler:
             query = addresses.parse_query(text)
         except ValueError:
             raise BadRequest("the query of the request has too many options") from None
-        verb = _verb(request.method, address, query)
+        attributes = request_info.attributes(request.method, path, address, query)
         if kind is not None:
-            asked.verb, asked.resource = verb, kind.resource.plural
-        attributes = Attributes(
-            verb=verb,
-            group=address.group,
-            resource=address.plural,
-            subresource=address.subresource,
-            namespace=address.namespace if address.plural != "namespaces" else address.name,
-            name=address.name or _selected_name(query),
-            path=path,
-        )
-        self._access.require(user, attributes, query.get("fieldSelector", ""))
+            asked.verb, asked.resource = attributes.verb, kind.resource.plural
+        self._access.require(user, attributes)
         if kind is None or address.rest or (address.namespace and not kind.resource.namespaced):
             raise NotFound(UNKNOWN)
-        return await self._resource(request, kind, address, verb, user, query)
+        if address.watch and request.method not in ("GET", "HEAD"):
+            raise status.method_not_allowed(kind.resource.plural, kind.resource.group)
+        return await self._resource(request, kind, address, attributes.verb, user, query)
 
     # -- resources -------------------------------------------------------------------------------------------------
 
@@ -155,7 +148,7 @@ class Handler:
         query: Mapping[str, str],
     ) -> web.StreamResponse:
         resource = kind.resource
-        if address.subresource and address.subresource not in resource.subresources:
+        if address.subresource and (address.subresource not in resource.subresources or address.watch):
             raise NotFound(UNKNOWN)
         if not address.subresource and verb not in resource.verbs:
             raise status.method_not_allowed(resource.plural, resource.group)
@@ -215,17 +208,15 @@ class Handler:
                     return self._review(call, value)
                 return await creating.create(call, value, raw, writer=writer)
             case "create", "binding":
-                return await subresources.bind(call, body.decode(raw, media_type), writer=writer)
+                return await self._bind(call, body.decode(raw, media_type))
             case "create", "eviction":
                 return await subresources.evict(call, body.decode(raw, media_type), writer=writer)
             case "create", "token":
                 return self._token(call, body.decode(raw, media_type))
-            case "update", "" | "status":
+            case "update", "" | "status" | "finalize":
                 return await updating.update(call, body.decode(raw, media_type), raw, writer=writer)
             case "update", "scale":
                 return await subresources.update_scale(call, body.decode(raw, media_type), writer=writer)
-            case "update", "finalize":
-                return await subresources.finalize(call, body.decode(raw, media_type), writer=writer)
             case "patch", "" | "status":
                 return await patching.patch(call, raw, media_type, writer=writer)
             case "patch", "scale":
@@ -233,13 +224,16 @@ class Handler:
         raise status.method_not_allowed(call.kind.resource.plural, call.kind.resource.group)
 
     async def _bind(self, call: Call, value: Any) -> Reply:
-        """POST to the collection of bindings: the name of the pod is that of the Binding."""
-        metadata = value.get("metadata") if isinstance(value, dict) else None
-        call.name = str(metadata.get("name") or "") if isinstance(metadata, dict) else ""
-        pods = self._kinds.find("", "v1", "pods")
-        assert pods is not None
-        call.kind, call.subresource = pods, "binding"
-        return await subresources.bind(call, value, writer=self._writer)
+        """POST of a Binding, to a pod or to the collection of bindings; there the name of the pod is the Binding's."""
+        pods, bindings = self._kinds.find("", "v1", "pods"), self._kinds.find("", "v1", "bindings")
+        assert pods is not None and bindings is not None
+        call.kind = bindings
+        binding = body.take_in(body.as_object(value, call), call)
+        name = (binding.get("metadata") or {}).get("name") or ""
+        if call.name and name != call.name:
+            raise BadRequest("name in URL does not match name in Binding object")
+        call.kind, call.name, call.subresource = pods, name, "binding"
+        return await subresources.bind(call, binding, writer=self._writer)
 
     async def _delete(self, call: Call, verb: str, raw: bytes, media_type: str) -> Reply:
         if call.subresource:
@@ -327,7 +321,7 @@ class Handler:
 
     async def _watch(self, request: web.BaseRequest, call: Call, form: Form) -> web.StreamResponse:
         if call.name:
-            call.query = {**call.query, "fieldSelector": f"metadata.name={call.name}"}
+            call.query = {**call.query, "fieldSelector": _selector_of_one(call)}
         watch = watching.Watch(call, form, store=self._store, revisions=self._revisions)
         await watch.wait_for_start()
         response = responses.warned(
@@ -344,30 +338,14 @@ class Handler:
         return response
 
 
-def _selected_name(query: Mapping[str, str]) -> str:
-    """A right to one name covers lists and watches that ask for that name only."""
-    selector = query.get("fieldSelector", "")
-    if "metadata.name" not in selector:
-        return ""
-    return selectors.parse_fields(selector).requires("metadata.name") or ""
-
-
-def _verb(method: str, address: Address, query: Mapping[str, str]) -> str:
-    match method:
-        case "GET" | "HEAD":
-            watch = "true" if address.watch else query.get("watch")
-            if watch is not None and watch not in ("0", "false", "False", "FALSE", "f", "F"):
-                return "watch"
-            return "get" if address.name else "list"
-        case "POST":
-            return "create"
-        case "PUT":
-            return "update"
-        case "PATCH":
-            return "patch"
-        case "DELETE":
-            return "delete" if address.name else "deletecollection"
-    return method.lower()
+def _selector_of_one(call: Call) -> str:
+    """The selector of a watch with a name in its path. What the request was allowed with stays part of it."""
+    selector = call.query.get("fieldSelector", "")
+    if not selector:
+        return str(FieldSelector((FieldTerm("metadata.name", call.name),)))
+    if selectors.parse_fields(selector).requires("metadata.name") != call.name:
+        raise BadRequest("fieldSelector metadata.name doesn't match requested name")
+    return selector
 
 
 async def _read(request: web.BaseRequest) -> bytes:

@@ -48,7 +48,7 @@ class Insides:
                 namespace=call.namespace,
                 name=call.name,
             )
-            self._access.require(call.user, attributes, "")
+            self._access.require(call.user, attributes)
         call.subresource = ""
         reply = await getting.get(call, store=self._store, revisions=self._revisions)
         pod = reply.obj or decode(reply.value)

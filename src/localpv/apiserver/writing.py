@@ -120,6 +120,7 @@ class Writer:
         row = self._store.head(prefix, key)
         if row is None:
             if missing is not None:
+                self._admission.creation(call)
                 reply: Reply = await missing()
                 return reply
             raise status.not_found(kind.resource.plural, kind.resource.group, call.name)
@@ -135,15 +136,19 @@ class Writer:
         match call.subresource:
             case "status":
                 strategy.prepare_for_status_update(obj, old)
+            case "finalize":
+                strategy.prepare_for_finalize(obj, old)
             case "" | "scale":
                 strategy.prepare_for_update(obj, old)
         self._count_generation(call, obj, old)
         problems = names.validate_object_meta_update(obj["metadata"], old["metadata"])
+        problems += self._wrong_metadata(kind, obj["metadata"], _any_name)
         match call.subresource:
             case "status":
                 problems += strategy.validate_status_update(obj, old)
+            case "finalize":
+                problems += strategy.validate_finalize(obj, old)
             case "" | "scale":
-                problems += self._wrong_metadata(kind, obj["metadata"], _any_name)
                 problems += strategy.validate(obj)
                 problems += strategy.validate_update(obj, old)
         self._refuse_if_wrong(kind, obj, problems)

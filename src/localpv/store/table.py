@@ -114,10 +114,13 @@ class Table:
         """Absolute number of the first event newer than a revision."""
         return self.dropped + bisect_right(self.events, revision, key=lambda event: event.revision)
 
-    def scan(self, scope: str = "", after: str = "") -> Iterator[tuple[str, Row]]:
-        """Rows in key order, those of one namespace (`scope` is `namespace/`) or all, behind a key if one is given."""
+    def scan(self, scope: str = "", start_key: str = "") -> Iterator[tuple[str, Row]]:
+        """Rows in key order, those of one namespace (`scope` is `namespace/`) or all, from a key on if one is given.
+
+        The key can come from a client: it narrows the scope and never widens it.
+        """
         keys, rows = self.keys, self.rows
-        start = bisect_right(keys, after) if after else bisect_left(keys, scope)
+        start = bisect_left(keys, max(scope, start_key))
         stop = bisect_left(keys, scope[:-1] + "0") if scope else len(keys)  # "0" follows "/" in ASCII
         if start == 0 and stop == len(keys):
             for key in keys:

@@ -27,6 +27,8 @@ class Attributes:
     namespace: str = ""
     name: str = ""
     path: str = ""
+    field_selector: str = ""
+    """As the client wrote it; empty for verbs that select nothing by it."""
 
     @property
     def combined_resource(self) -> str:

@@ -16,12 +16,13 @@ there an agent could read the LocalDisks of other nodes; here it cannot.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container
 
-from localpv.api import roles
+from localpv.api import roles, selectors
 from localpv.api.objects import Object
 from localpv.apiserver.auth.attributes import Attributes, quoted
 from localpv.apiserver.auth.identity import User
+from localpv.errors import BadRequest
 
 AGENT_ROLE = roles.AGENT
 AGENTS = "localpv:agents"
@@ -39,18 +40,18 @@ def applies(user: User, cluster_roles: Container[str]) -> bool:
     return not user.is_master and (AGENTS in user.groups or AGENT_ROLE in cluster_roles)
 
 
-def check_request(user: User, request: Attributes, field_selector: str = "") -> str | None:
+def check_request(user: User, request: Attributes) -> str | None:
     """Why a request of an agent is refused before any object is looked at; None when it is not."""
     own = user.node_name
     if request.resource == LOCAL_DISKS and request.group == GROUP:
         if not own:
             return _unbound(user)
-        if request.verb in _MANY and not _selects(field_selector, "spec.nodeName", own):
+        if request.verb in _MANY and not _selects(request.field_selector, "spec.nodeName", own):
             return f"an agent may {request.verb} LocalDisks only with the field selector spec.nodeName={own}"
     elif request.resource == "nodes" and not request.group:
         if not own:
             return _unbound(user)
-        if request.name != own and not _selects(field_selector, "metadata.name", own):
+        if request.name != own and not _selects(request.field_selector, "metadata.name", own):
             return f"an agent may {request.verb} only its own node {quoted(own)}"
     return None
 
@@ -81,18 +82,9 @@ def _unbound(user: User) -> str:
 
 
 def _selects(selector: str, field: str, value: str) -> bool:
-    """Whether one of the terms, all of which must hold, is field=value."""
-    return any(term in (f"{field}={value}", f"{field}=={value}") for term in _terms(selector))
-
-
-def _terms(selector: str) -> Iterator[str]:
-    # Commas can be escaped: `metadata.name=x\\,spec.nodeName=a` is one term about the name, and no limit to node a.
-    start, position = 0, 0
-    while position < len(selector):
-        if selector[position] == "\\":
-            position += 1
-        elif selector[position] == ",":
-            yield selector[start:position]
-            start = position + 1
-        position += 1
-    yield selector[start:]
+    """Whether one of the terms, all of which must hold, is field=value; read as the list itself reads it."""
+    try:
+        terms = selectors.parse_fields(selector).terms
+    except BadRequest:
+        return False
+    return any(term.equal and term.field == field and term.value == value for term in terms)

@@ -19,9 +19,10 @@ class Gates:
 class Strategy:
     """The steps of a write that depend on the kind, in the order in which they are called.
 
-    create:  default -> prepare_for_create -> validate + validate_create
-    update:  default -> prepare_for_update -> validate + validate_update
-    status:  default -> prepare_for_status_update -> validate_status_update
+    create:    default -> prepare_for_create -> validate + validate_create
+    update:    default -> prepare_for_update -> validate + validate_update
+    status:    default -> prepare_for_status_update -> validate_status_update
+    finalize:  default -> prepare_for_finalize -> validate_finalize
 
     Objects are plain dictionaries that the schema has already pruned, type-checked and freed of nulls, so
     `obj["spec"]["local"]`, if present, has the JSON type that the schema says. Metadata (names, labels, annotations,
@@ -78,6 +79,9 @@ class Strategy:
             if key not in ("apiVersion", "kind", "metadata", "status"):
                 obj[key] = value
 
+    def prepare_for_finalize(self, obj: Object, old: Object) -> None:
+        """For the finalize subresource, which only namespaces have."""
+
     def validate(self, obj: Object) -> FieldErrors:
         """Whether the object is right by itself."""
         return []
@@ -91,6 +95,9 @@ class Strategy:
         return []
 
     def validate_status_update(self, obj: Object, old: Object) -> FieldErrors:
+        return []
+
+    def validate_finalize(self, obj: Object, old: Object) -> FieldErrors:
         return []
 
     def validate_name(self, name: str) -> list[str]:

@@ -24,6 +24,8 @@ from localpv.errors import BadRequest, Gone, Invalid
 from localpv.store.store import Store
 from localpv.store.table import Row, Table
 
+TOKEN_VERSION = "meta.k8s.io/v1"
+
 CHUNK = 256 << 10
 """Bytes written before other requests get their turn."""
 
@@ -32,11 +34,16 @@ BREATH = 2000
 
 
 class Continue(msgspec.Struct, kw_only=True):
-    """Where the next page starts. Opaque to clients; the names are those of Kubernetes."""
+    """Where the next page starts. Opaque to clients; names and meaning are those of Kubernetes.
 
-    v: str = "meta.k8s.io/v1"
-    rv: int
-    start: str
+    Anybody can write one, so it says nothing that matters to authority: `start` is a key inside the scope of the
+    request that brings it, and a scan stays in that scope whatever the key.
+    """
+
+    v: str = TOKEN_VERSION
+    rv: int = 0
+    """The moment that all pages show; negative: whatever there is now."""
+    start: str = ""
 
 
 @dataclass(slots=True)
@@ -55,15 +62,16 @@ async def select(call: Call, *, store: Store, revisions: Revisions) -> Page:
     if limit < 0:
         raise BadRequest("the option limit must not be negative")
     table = store.table(kind.resource.storage_prefix)
-    revision, after, exact = await _where(call, store=store, revisions=revisions)
+    revision, start_key, exact = await _where(call, store=store, revisions=revisions)
     if exact and revision < max(store.compacted, table.forgotten) and revision < store.revision:
-        raise _expired(kind, after, store.revision)
+        raise _expired(start_key)
     table = table.at(revision) if exact else table
     scope = kind.scope(call.namespace)
+    start_key = scope + start_key
 
     rows: list[Row] = []
     last, more = "", False
-    candidates = _candidates(kind, selection, table, scope, after, call.namespace)
+    candidates = _candidates(kind, selection, table, scope, start_key, call.namespace)
     for start in range(0, len(candidates), BREATH):
         if start and not selection.everything:
             await asyncio.sleep(0)
@@ -79,25 +87,25 @@ async def select(call: Call, *, store: Store, revisions: Revisions) -> Page:
             break
     metadata: Object = {"resourceVersion": str(revision)}
     if more:
-        metadata["continue"] = _token(Continue(rv=revision, start=last))
+        metadata["continue"] = _token(Continue(rv=revision, start=last.removeprefix(scope) + "\0"))
         if selection.everything:
-            metadata["remainingItemCount"] = sum(1 for _ in table.scan(scope, last))
+            metadata["remainingItemCount"] = sum(1 for _ in table.scan(scope, last + "\0"))
     return Page(rows, metadata)
 
 
 def _candidates(
-    kind: Kind, selection: Selection, table: Table, scope: str, after: str, namespace: str
+    kind: Kind, selection: Selection, table: Table, scope: str, start_key: str, namespace: str
 ) -> list[tuple[str, Row]]:
     """What is there now; others may write while the list lets them have their turn."""
     if selection.name and (namespace or not kind.resource.namespaced):
         key = kind.key(namespace, selection.name)
         row = table.rows.get(key)
-        return [] if row is None or (after and key <= after) else [(key, row)]
-    return list(table.scan(scope, after))
+        return [] if row is None or key < start_key else [(key, row)]
+    return list(table.scan(scope, start_key))
 
 
 async def _where(call: Call, *, store: Store, revisions: Revisions) -> tuple[int, str, bool]:
-    """(revision, key to continue behind, whether the list must be as of exactly that revision)."""
+    """(revision, key in the scope to start at, whether the list must be as of exactly that revision)."""
     query = call.query
     wanted = revisions.parse(query.get("resourceVersion", ""))
     match = query.get("resourceVersionMatch", "")
@@ -118,6 +126,7 @@ async def _where(call: Call, *, store: Store, revisions: Revisions) -> tuple[int
         position = _parse(token)
         if position.rv < 0:  # continue from here on with what there is now
             return store.revision, position.start, False
+        await revisions.reach(position.rv)
         return position.rv, position.start, True
     await revisions.reach(wanted)
     if match == "Exact" and wanted is not None:
@@ -132,25 +141,40 @@ def _wrong(cause: FieldError) -> Invalid:
 def _parse(token: str) -> Continue:
     try:
         raw = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
-        return msgspec.json.decode(raw, type=Continue)
+        position = msgspec.json.decode(raw, type=Continue)
     except (binascii.Error, ValueError, msgspec.DecodeError):
-        raise BadRequest("continue key is not valid: use the token of the page before, unchanged") from None
+        raise _not_valid("use the token of the page before, unchanged") from None
+    if position.v != TOKEN_VERSION:
+        raise _not_valid("server does not recognize this encoded version")
+    if not position.rv or not -(1 << 63) <= position.rv < 1 << 63:
+        raise _not_valid("incorrect encoded start resourceVersion")
+    if not position.start:
+        raise _not_valid("encoded start key empty")
+    # A key that climbs out of its folder was not made here.
+    if any(part in ("", ".", "..") for part in position.start.removeprefix("/").split("/")):
+        raise _not_valid("the encoded start key is no key of this list")
+    position.start = position.start.removeprefix("/")
+    return position
+
+
+def _not_valid(why: str) -> BadRequest:
+    return BadRequest(f"continue key is not valid: {why}")
 
 
 def _token(position: Continue) -> str:
     return base64.urlsafe_b64encode(msgspec.json.encode(position)).decode().rstrip("=")
 
 
-def _expired(kind: Kind, after: str, revision: int) -> Gone:
+def _expired(start_key: str) -> Gone:
     message = (
         "The provided continue parameter is too old to display a consistent list result."
-        if after
+        if start_key
         else ("The resourceVersion for the provided list is too old.")
     )
     error = Gone(message)
-    if after:
+    if start_key:
         # The client may go on with this token, knowing that the pages no longer show one moment.
-        error.list_metadata["continue"] = _token(Continue(rv=-1, start=after))
+        error.list_metadata["continue"] = _token(Continue(rv=-1, start=start_key))
     return error
 
 

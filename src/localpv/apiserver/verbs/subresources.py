@@ -1,4 +1,4 @@
-"""Subresources other than status: scale, binding, eviction, finalize."""
+"""Subresources that are no whole objects: scale, binding, eviction."""
 
 from __future__ import annotations
 
@@ -55,17 +55,15 @@ async def _change_scale(call: Call, change: Any, *, writer: Writer) -> Reply:
     return read_scale(call, reply)
 
 
-async def bind(call: Call, value: Any, *, writer: Writer) -> Reply:
-    """POST to pods/binding: the scheduler's word on where a pod runs."""
-    if not isinstance(value, dict) or value.get("kind", "Binding") not in ("Binding", "Pod"):
-        raise BadRequest("the body of the request must be a Binding")
-    target = value.get("target") or {}
-    if not isinstance(target, dict) or not isinstance(target.get("name"), str) or not target["name"]:
+async def bind(call: Call, binding: Object, *, writer: Writer) -> Reply:
+    """POST to pods/binding: the scheduler's word on where a pod runs. The Binding fits its schema."""
+    target = binding.get("target") or {}
+    if not target.get("name"):
         problem = fields.required("target.name", "the node that the pod goes to")
         raise status.invalid("Binding", "", call.name, [problem])
     if target.get("kind", "Node") not in ("", "Node"):
         raise BadRequest(f'target.kind of the binding must be Node, not "{target["kind"]}"')
-    wanted = value.get("metadata") or {}
+    wanted = binding.get("metadata") or {}
 
     def transform(pod: Object) -> Object:
         resource, metadata, spec = call.kind.resource, pod["metadata"], pod["spec"]
@@ -86,9 +84,11 @@ async def bind(call: Call, value: Any, *, writer: Writer) -> Reply:
             why = f"pod {call.name} has non-empty .spec.schedulingGates"
             raise status.conflict("pods/binding", resource.group, call.name, why)
         spec["nodeName"] = target["name"]
-        annotations = wanted.get("annotations")
-        if isinstance(annotations, dict) and annotations:
-            metadata.setdefault("annotations", {}).update(annotations)
+        if version := wanted.get("resourceVersion"):
+            metadata["resourceVersion"] = version  # the writer compares it
+        for part in ("annotations", "labels"):
+            if wanted.get(part):
+                metadata.setdefault(part, {}).update(wanted[part])
         conditions = pod.setdefault("status", {}).setdefault("conditions", [])
         conditions[:] = [entry for entry in conditions if entry.get("type") != "PodScheduled"]
         conditions.append(
@@ -113,22 +113,3 @@ async def evict(call: Call, value: Any, *, writer: Writer) -> Reply:
     await writer.delete(call, wish)
     answer = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
     return Reply(encode(answer), 201)
-
-
-async def finalize(call: Call, value: Any, *, writer: Writer) -> Reply:
-    """PUT to namespaces/finalize: changes spec.finalizers only; without any left the namespace goes."""
-    obj = body.take_in(body.as_object(value, call), call)
-    finalizers = (obj.get("spec") or {}).get("finalizers") or []
-
-    def transform(namespace: Object) -> Object:
-        version = (obj.get("metadata") or {}).get("resourceVersion")
-        if version:
-            namespace["metadata"]["resourceVersion"] = version
-        spec = namespace.setdefault("spec", {})
-        if finalizers:
-            spec["finalizers"] = finalizers
-        else:
-            spec.pop("finalizers", None)
-        return namespace
-
-    return await writer.update(call, transform)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tests.unit.apiserver.auth.fakes import Store
 
@@ -92,12 +94,13 @@ def test_a_token_that_is_bound_to_no_node_touches_no_disk() -> None:
     ],
 )
 def test_an_agent_lists_only_what_it_limits_to_its_node(verb: str, selector: str, allowed: bool) -> None:
-    assert (node_rule.check_request(AGENT, on_disks(verb), selector) is None) is allowed
+    assert (node_rule.check_request(AGENT, replace(on_disks(verb), field_selector=selector)) is None) is allowed
 
 
 def test_an_agent_reads_only_its_own_node() -> None:
     def node(verb: str, name: str = "", selector: str = "") -> str | None:
-        return node_rule.check_request(AGENT, Attributes(verb=verb, resource="nodes", name=name), selector)
+        asked = Attributes(verb=verb, resource="nodes", name=name, field_selector=selector)
+        return node_rule.check_request(AGENT, asked)
 
     assert node("get", "a") is None
     assert node("get", "b")
