@@ -46,6 +46,7 @@ class Place:
 
     client: Client
     suffix: str = field(default_factory=lambda: uuid.uuid4().hex[:8])
+    class_prefix: str = "fast"
 
     @property
     def node(self) -> str:
@@ -53,7 +54,7 @@ class Place:
 
     @property
     def storage_class(self) -> str:
-        return f"fast-{self.suffix}"
+        return f"{self.class_prefix}-{self.suffix}"
 
     def configuration(self, **more: Any) -> Configuration:
         settings = ClassSettings(name=self.storage_class, host_dir=HOST_DIR, mount_dir=HOST_DIR)

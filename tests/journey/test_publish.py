@@ -191,3 +191,26 @@ async def test_class_that_comes_into_the_configuration_is_served_at_once_and_one
         second = await place.finds("disk2")
         await place.until_disk(second.key, lambda disk: disk.status.conditions)
         assert len(await place.own_volumes()) == 1, "what is offered stays"
+
+
+async def test_disk_of_a_renamed_class_is_offered_as_soon_as_its_old_volume_is_gone(place: Place) -> None:
+    await place.set_up()
+    renamed = dataclasses.replace(place, class_prefix="renamed")
+    async with place.managed() as manager:
+        disk = await place.finds()
+        volume = await place.published(disk.key)
+        # What the agent writes when the class has another name: the old record is of a class that is gone, and the
+        # same directory is found again in the new one.
+        await renamed.create_class()
+        manager.configure(renamed.configuration())
+        again = await renamed.finds()
+        assert again.spec.path == disk.spec.path
+        taken = await place.until_disk(again.key, lambda found: found.status.conditions)
+        assert taken.status.conditions[0].reason == "PathTaken"
+
+        await place.reports(disk.key, phase=Phase.UNAVAILABLE, eligible=False, reason="ClassRemoved")
+        await place.until_gone(volume.key)
+
+        assert (await renamed.published(again.key)).spec.storage_class_name == renamed.storage_class
+        await place.until_disk(again.key, lambda found: not found.status.conditions)
+    await renamed.clear()

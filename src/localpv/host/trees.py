@@ -7,12 +7,9 @@ be cut off and begun again at any point.
 
 from __future__ import annotations
 
-import contextlib
 import errno
-import fcntl
 import os
 import stat
-import struct
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
@@ -21,7 +18,7 @@ from pathlib import Path
 from typing import Protocol
 
 from localpv import errors
-from localpv.host import commands, openat, paths
+from localpv.host import attributes, commands, openat, paths
 from localpv.host.mounts import KernelMounts
 from localpv.host.workers import Control, Report, Workers
 
@@ -39,9 +36,6 @@ THREADS = min(4, os.cpu_count() or 1)
 ROUNDS = 100
 """How often a directory is read again when new files keep appearing in it."""
 
-_GET_FLAGS, _SET_FLAGS = 0x80086601, 0x40086602
-_IMMUTABLE, _APPEND_ONLY = 0x10, 0x20
-
 
 class Trees(Protocol):
     """Contents of directory volumes."""
@@ -49,6 +43,7 @@ class Trees(Protocol):
     async def empty(self, path: Path, *, inside: Path, on_progress: Report | None = None) -> int:
         """Remove all that is in the directory `path`, which must lie inside the folder `inside`; returns how many.
 
+        The directory itself becomes what a new one would be, in owner, mode, access control lists and the like.
         DeviceBusy when something is mounted below, OutsideFolder when the path leads elsewhere, NotClean when
         something is left. A `lost+found` of the volume's own stays, empty.
         """
@@ -83,7 +78,9 @@ class KernelTrees:
         def look() -> None:
             root = paths.open_directory(inside, path)
             try:
-                _verify_empty(root, "lost+found" if _is_whole_file_system(root) else "")
+                keep = "lost+found" if _is_whole_file_system(root) else ""
+                _verify_empty(root, keep)
+                _restore(root, keep)
             finally:
                 os.close(root)
 
@@ -105,7 +102,7 @@ def empty_directory(root: int, control: Control) -> int:
         _Walk(root, counter).empty(keep=keep)
         if keep:
             _empty_lost_and_found(root, keep, counter)
-        _forget_attributes(root)
+        _restore(root, keep)
         _verify_empty(root, keep)
     except OSError as error:
         if error.errno == errno.EXDEV:
@@ -313,7 +310,7 @@ def _remove_directory(parent: int, name: str) -> bool:
 
 def _loosen(parent: int, name: str) -> bool:
     """Take the flags away that forbid to remove an entry, from it and from its directory; whether there were any."""
-    loosened = _clear_flags(parent)
+    loosened = attributes.clear_flags(parent)
     entry = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
     try:
         mode = os.fstat(entry).st_mode
@@ -322,22 +319,11 @@ def _loosen(parent: int, name: str) -> bool:
         # By this way it is the very file just looked at, whatever has its name now.
         fd = os.open(f"/proc/self/fd/{entry}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
-            return _clear_flags(fd) or loosened
+            return attributes.clear_flags(fd) or loosened
         finally:
             os.close(fd)
     finally:
         os.close(entry)
-
-
-def _clear_flags(fd: int) -> bool:
-    try:
-        flags = struct.unpack("i", fcntl.ioctl(fd, _GET_FLAGS, bytes(4)))[0]
-        if not flags & (_IMMUTABLE | _APPEND_ONLY):
-            return False
-        fcntl.ioctl(fd, _SET_FLAGS, struct.pack("i", flags & ~(_IMMUTABLE | _APPEND_ONLY)))
-    except OSError:
-        return False
-    return True
 
 
 def _is_whole_file_system(root: int) -> bool:
@@ -356,11 +342,8 @@ def _empty_lost_and_found(root: int, name: str, counter: _Counter) -> None:
             return
         raise
     try:
-        _clear_flags(fd)
+        attributes.clear_flags(fd)
         _Walk(fd, counter).empty()
-        os.fchown(fd, 0, 0)
-        os.fchmod(fd, 0o700)
-        _forget_attributes(fd)
         with os.scandir(fd) as left:
             if entry := next(left, None):
                 raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), f"{name}/{entry.name}")
@@ -368,10 +351,15 @@ def _empty_lost_and_found(root: int, name: str, counter: _Counter) -> None:
         os.close(fd)
 
 
-def _forget_attributes(fd: int) -> None:
-    """Attributes that a user put on the directory itself would be handed to the next one."""
-    _clear_flags(fd)
-    with contextlib.suppress(OSError):
-        for name in os.listxattr(fd):
-            if name.startswith("user."):
-                os.removexattr(fd, name)
+def _restore(root: int, keep: str) -> None:
+    """What the last user made of the directory itself would be handed to the next one."""
+    attributes.restore(root, attributes.fresh(root))
+    if keep:
+        try:
+            fd = openat.directory(keep, parent=root)
+        except FileNotFoundError:
+            return
+        try:
+            attributes.restore(fd, attributes.LOST_AND_FOUND)
+        finally:
+            os.close(fd)

@@ -289,6 +289,12 @@ class Manager:
         elif volume.spec.local is not None:
             for disk in self._disks.at(volume.spec.local.path):
                 self._queue.add(disk.key)
+        if new is None and volume.spec.local is not None:
+            # Whoever else has its path on the node may have waited for it, such as the same disk in a class that was
+            # renamed. Every node has disks of the same paths, and nothing is there for theirs.
+            for disk in self._disks.at(volume.spec.local.path):
+                if ownership.on_node(volume, disk.spec.node_name):
+                    self._queue.add(disk.key)
         self._lost.add(volume.key)
         if volume.metadata.deleting:
             self._held.add(volume.key)

@@ -30,7 +30,7 @@ from localpv.lifecycle.discover.keeper import Keeper
 from localpv.lifecycle.discover.roster import Roster
 from localpv.lifecycle.discover.rules import Case
 from localpv.lifecycle.discover.sighting import Place, Sighting
-from localpv.lifecycle.discover.survey import Survey, Surveyor
+from localpv.lifecycle.discover.survey import IGNORED, Survey, Surveyor
 from localpv.lifecycle.discover.telling import Metrics, Silent
 from localpv.lifecycle.discover.triggers import Triggers
 from localpv.lifecycle.records import Records
@@ -403,7 +403,7 @@ class Discovery:
             why = f"Class {place.storage_class} is not configured here any more; put it back to manage the disk."
             await self._keeper.write(place, record, standing.gone(record, "ClassRemoved", why, phase=Phase.UNAVAILABLE))
         elif word := self._ignored.get(place):
-            why = "The name pattern of the class does not match the entry any more; change one of them."
+            why = IGNORED[word]
             await self._keeper.write(place, record, standing.gone(record, word, why, phase=Phase.UNAVAILABLE))
         else:
             why = f"{record.spec.path} is not there any more; put the disk back."

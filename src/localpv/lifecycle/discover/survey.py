@@ -14,6 +14,13 @@ from localpv.lifecycle.config.globs import NamePattern
 from localpv.lifecycle.config.settings import ClassSettings
 from localpv.lifecycle.discover.sighting import Index, Place, Sighting, see
 
+IGNORED = {
+    "LostAndFound": "fsck keeps what it finds in lost+found: it is never offered. Delete the claim of its volume.",
+    "NameNotMatched": "The name pattern of the class does not match the entry any more; change one of them.",
+    "NameNotText": "The name of the entry is not UTF-8; give it another name.",
+}
+"""Why an entry gets no record: a word for programs, and a sentence for the record that it has from before."""
+
 
 @dataclass(frozen=True, slots=True)
 class Survey:
@@ -59,6 +66,8 @@ class Surveyor:
 
 @lru_cache(maxsize=4096)
 def _unfit(pattern: NamePattern, name: str) -> str:
+    if name == "lost+found":
+        return "LostAndFound"  # of the file system whose top the discovery directory is; fsck puts files there
     if not pattern.matches(name):
         return "NameNotMatched"
     try:

@@ -25,6 +25,13 @@ def owns(disk: LocalDisk, offered: PersistentVolume) -> bool:
     )
 
 
+def on_node(offered: PersistentVolume, node: str) -> bool:
+    """Whether a volume offers something of a node, in whatever class."""
+    made_by = offered.metadata.annotations.get(naming.PROVISIONED_BY, "")
+    labelled = offered.metadata.labels.get(naming.NODE_LABEL)
+    return labelled == naming.node_label(node) or naming.made_on_node(made_by, node)
+
+
 def maker(provisioned_by: str) -> str:
     """The name of the node whose provisioner the annotation names; empty when it is another provisioner."""
     if not provisioned_by.startswith(naming.PROVISIONER):

@@ -75,7 +75,8 @@ class Publisher:
     async def _begin(self, disk: LocalDisk) -> None:
         for seen in self._volumes.at(disk.spec.path):
             # What was seen may be gone: a volume that is recorded and not found would have its disk cleaned.
-            found = await self._volumes.find(seen.metadata.name) if _on_same_node(seen, disk) else None
+            ours = ownership.on_node(seen, disk.spec.node_name)
+            found = await self._volumes.find(seen.metadata.name) if ours else None
             if found is not None and ownership.owns(disk, found):
                 if not await self._goes(found):
                     await self._adopt(disk, found)
@@ -229,12 +230,6 @@ def is_offerable(disk: LocalDisk, *, intended: bool = False) -> bool:
         and disk.spec.clean is None
         and (status.cleaning is None or status.cleaning.state == CleaningState.VERIFIED)
     )
-
-
-def _on_same_node(seen: PersistentVolume, disk: LocalDisk) -> bool:
-    labelled = seen.metadata.labels.get(naming.NODE_LABEL)
-    made_by = seen.metadata.annotations.get(naming.PROVISIONED_BY, "")
-    return labelled == naming.node_label(disk.spec.node_name) or naming.made_on_node(made_by, disk.spec.node_name)
 
 
 def _recorded_identity(found: PersistentVolume) -> DiskIdentity | None:

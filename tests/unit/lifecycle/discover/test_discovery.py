@@ -12,9 +12,18 @@ import pytest
 from tests.unit.lifecycle.discover.world import FOLDER, NODE, World, a_class, configured, discovering
 
 from localpv import errors
-from localpv.api.kinds.localdisk import Cleaning, LocalDisk, LocalDiskStatus
+from localpv.api.kinds import ObjectMeta
+from localpv.api.kinds.localdisk import (
+    Cleaning,
+    DiskIdentity,
+    LocalDisk,
+    LocalDiskSpec,
+    LocalDiskStatus,
+    OfferedVolume,
+)
 from localpv.lifecycle.config.globs import NamePattern
 from localpv.lifecycle.records.folder import FolderRecords
+from localpv.lifecycle.records.names import disk_name
 from localpv.testing.fake_host import ROOT_BYTES, FakeMachine
 from localpv.testing.waiting import eventually
 
@@ -88,11 +97,42 @@ async def test_directories_that_are_not_configured_are_ignored(machine: FakeMach
 @pytest.mark.seed("DSC-4")
 async def test_name_that_does_not_match_is_reported_and_gets_no_record(machine: FakeMachine, tmp_path: Path) -> None:
     machine.make_folder(f"{FOLDER}/ssd-1")
-    machine.make_folder(f"{FOLDER}/lost+found")
+    machine.make_folder(f"{FOLDER}/hdd-1")
     async with discovering(machine, tmp_path, a_class(name_pattern=NamePattern("ssd-*,nvme-*"))) as world:
         await world.until("ssd-1", "Available")
         assert len(await world.records.list()) == 1
-        assert world.discovery.ignored == {world.place("lost+found"): "NameNotMatched"}
+        assert world.discovery.ignored == {world.place("hdd-1"): "NameNotMatched"}
+
+
+async def test_lost_and_found_is_never_offered(machine: FakeMachine, tmp_path: Path) -> None:
+    machine.add_disk("/dev/sdb")
+    machine.mount("/dev/sdb", FOLDER)  # the discovery directory is the top of a file system
+    machine.make_folder(f"{FOLDER}/lost+found")
+    machine.make_folder(f"{FOLDER}/a")
+    async with discovering(machine, tmp_path) as world:
+        await world.until("a", "Available")
+        assert world.find("lost+found") is None
+        assert world.discovery.ignored == {world.place("lost+found"): "LostAndFound"}
+
+
+async def test_lost_and_found_that_was_offered_once_is_taken_back(machine: FakeMachine, tmp_path: Path) -> None:
+    spec = LocalDiskSpec(
+        node_name=NODE,
+        storage_class_name="fast",
+        entry="lost+found",
+        path=f"{FOLDER}/lost+found",
+        volume_mode="Filesystem",
+        volume=OfferedVolume(name="pv", uid="uid"),
+        identity=DiskIdentity(major_minor="8:1"),
+    )
+    records = FolderRecords(tmp_path)
+    records.open()
+    await records.create(LocalDisk(metadata=ObjectMeta(name=disk_name(NODE, "fast", "lost+found")), spec=spec))
+    records.close()
+    machine.make_folder(f"{FOLDER}/lost+found")
+    async with discovering(machine, tmp_path) as world:
+        found = await world.until("lost+found", "Unavailable", "LostAndFound")
+        assert found.status.eligible is False
 
 
 async def test_name_that_is_no_text_is_reported_and_gets_no_record(machine: FakeMachine, tmp_path: Path) -> None:
