@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.contract import wire
+
+from localpv.pods.places import Places
 
 PODS = "/api/v1/namespaces/default/pods"
 EVENTS = "/api/v1/namespaces/default/events"
@@ -28,12 +31,17 @@ class Machine:
     """`localpv up` over one data folder, started and killed as often as a test likes."""
 
     def __init__(self, folder: Path) -> None:
-        self.data = Path(os.path.realpath(folder))
-        self.node = self.data / "node"
+        self.settle_in(folder)
         self.log = self.data.parent / f"{self.data.name}.log"
         self.process: subprocess.Popen[bytes] | None = None
         self.api: wire.Api
         self._uids: set[str] = set()
+
+    def settle_in(self, folder: Path) -> None:
+        """Use this data folder from the next start on."""
+        self.data = Path(os.path.realpath(folder))
+        self.node = self.data / "node"
+        self.run_folder = Places.of(self.data).run
 
     def start(self, *options: str) -> None:
         command = [sys.executable, "-m", "localpv", "up", "--data", str(self.data), "--node", NODE]
@@ -52,12 +60,12 @@ class Machine:
 
     def kill(self) -> None:
         """As the kernel does when memory runs out: without a word."""
-        self._end(signal.SIGKILL)
+        self.end(signal.SIGKILL)
 
     def stop(self) -> None:
-        self._end(signal.SIGTERM)
+        self.end(signal.SIGTERM)
 
-    def _end(self, number: int) -> None:
+    def end(self, number: int) -> None:
         if self.process is None:
             return
         self.api.close()
@@ -142,7 +150,8 @@ class Machine:
 
     def mounts(self) -> list[str]:
         table = Path("/proc/self/mountinfo").read_text().splitlines()
-        return [point for line in table if (point := line.split()[4]).startswith(f"{self.node}/")]
+        own = (f"{self.node}/", f"{self.run_folder}/")
+        return [point for line in table if (point := line.split()[4]).startswith(own)]
 
     def monitors(self) -> list[int]:
         """Processes that watch over containers of this machine."""
@@ -166,8 +175,8 @@ class Machine:
             "monitors": [str(pid) for pid in self.monitors()],
             "groups": self.groups(),
             "containers": [path.name for path in _entries(self.node / "containers")],
-            "runtime": [path.name for path in _entries(self.node / "run")],
-            "pods": [path.name for path in _entries(self.node / "pods")],
+            "runtime": [path.name for path in _entries(self.run_folder / "run")],
+            "pods": [path.name for root in (self.node, self.run_folder) for path in _entries(root / "pods")],
         }
 
     def is_clean(self) -> bool:
@@ -186,14 +195,16 @@ class Machine:
                 self.delete_all()
                 self.eventually(self.is_clean, "nothing is left")
         self.kill()
-        for entry in _entries(self.node / "run"):
-            command = ["runc", "--root", str(self.node / "run"), "delete", "--force", entry.name]
+        for entry in _entries(self.run_folder / "run"):
+            command = ["runc", "--root", str(self.run_folder / "run"), "delete", "--force", entry.name]
             subprocess.run(command, check=False, timeout=20, capture_output=True)
         for pid in self.monitors():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         for point in reversed(self.mounts()):
             subprocess.run(["umount", "--lazy", point], check=False, timeout=20, capture_output=True)
+        if not self.mounts():
+            shutil.rmtree(self.run_folder, ignore_errors=True)
 
 
 def condition(pod: Object, kind: str) -> Object:

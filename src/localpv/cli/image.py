@@ -36,7 +36,7 @@ def image(context: click.Context, data: Path | None) -> None:
     from localpv.cli.main import default_data
     from localpv.pods.places import Places
 
-    context.obj = Places(Path(os.path.realpath(data or default_data())) / "node")
+    context.obj = Places.of(data or default_data())
 
 
 @image.command("import")

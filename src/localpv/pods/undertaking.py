@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import shutil
 from typing import Protocol
@@ -108,15 +109,15 @@ class Undertaker:
         """Remove the last traces of a pod that has been released."""
         for record in self._records.all(uid):
             await self._remove(record)
-        folder = self._places.pod(uid)
         for name in ("log", "etc"):
-            shutil.rmtree(folder / name, ignore_errors=True)
-        try:
-            folder.rmdir()
-        except FileNotFoundError:
-            pass
-        except OSError as error:
-            raise errors.HostError(f"{folder} cannot be removed: {error.strerror}") from error
+            shutil.rmtree(self._places.pod(uid) / name, ignore_errors=True)
+        for pods in self._places.folders():
+            try:
+                (pods / uid).rmdir()
+            except FileNotFoundError:
+                pass
+            except OSError as error:
+                raise errors.HostError(f"{pods / uid} cannot be removed: {error.strerror}") from error
 
     async def _remove(self, record: Record) -> None:
         bundle = self._records.bundle(record)
@@ -151,8 +152,8 @@ class Undertaker:
 
     async def leftovers(self) -> frozenset[str]:
         """Pods of which anything is on the disk."""
-        try:
-            folders = frozenset(path.name for path in self._places.pods.iterdir())
-        except FileNotFoundError:
-            folders = frozenset()
-        return folders | self._records.uids() | await self._volumes.leftovers()
+        folders: set[str] = set()
+        for pods in self._places.folders():
+            with contextlib.suppress(FileNotFoundError):
+                folders.update(path.name for path in pods.iterdir())
+        return frozenset(folders) | self._records.uids() | await self._volumes.leftovers()

@@ -6,8 +6,10 @@ import logging
 import os
 from pathlib import Path
 
+from localpv import errors
 from localpv.api import kinds
 from localpv.client.client import Client
+from localpv.host import mounts
 from localpv.host.layers import KernelLayers
 from localpv.host.runc import RuncContainers
 from localpv.host.sandboxes import KernelSandboxes
@@ -27,15 +29,12 @@ from localpv.pods.runner import PodRunner
 from localpv.runtime.clock import Clock
 from localpv.runtime.group import Group
 
-FOLDER = "node"
-"""Below the data folder: everything of this machine's pods."""
-
 log = logging.getLogger(__name__)
 
 
 async def add_to(group: Group, *, client: Client, clock: Clock, node: str, data: Path) -> PodAccess | None:
     """Add what runs pods to the components of a process; None where it cannot, which the log and the Node tell."""
-    places = Places(Path(os.path.realpath(data)) / FOLDER)
+    places = Places.of(data)
     places.root.mkdir(parents=True, exist_ok=True, mode=0o750)
     containers = RuncContainers(state=places.runtime)
     here = machine.read(places.root, runtime=await containers.version())
@@ -48,6 +47,8 @@ async def add_to(group: Group, *, client: Client, clock: Clock, node: str, data:
     if lacking := missing():
         log.warning("pods do not run on this machine: %s", nodes.lacking(lacking))
         return None
+    _refuse_mounts_of_before(data)
+    places.make()
     images = Images(places.images)
     if await busybox.ensure(images) is None:
         log.warning("no busybox image: install the package busybox-static, or import one")
@@ -72,7 +73,8 @@ async def add_to(group: Group, *, client: Client, clock: Clock, node: str, data:
         sandboxes=KernelSandboxes(workers=workers),
         layers=KernelLayers(workers=workers),
         volumes=PodVolumes(
-            root=places.root,
+            root=places.run,
+            disk=places.root,
             hands=hands.on_this_machine(workers=workers),
             lookup=lookup,
             on_warning=lambda pod, reason, message: events.tell(pod, reason, message, warning=True),
@@ -85,3 +87,15 @@ async def add_to(group: Group, *, client: Client, clock: Clock, node: str, data:
     group.add("events of pods", events.run)
     group.add("pods", runner.run, ready=runner.pods.wait_synced)
     return PodAccess(records=runner.records, containers=containers, places=places)
+
+
+def _refuse_mounts_of_before(data: Path) -> None:
+    """Earlier versions mounted volumes below the data folder, and their pods may still run there."""
+    before = Places.before(data)
+    with open("/proc/self/mountinfo", "rb") as table:
+        mounted = mounts.parse(table.read())
+    if found := [one for pods in (before.pods, before.root / "plugins") for one in mounted.below(pods)]:
+        raise errors.StartError(
+            f"pods of an earlier version of localpv have volumes mounted below {data}, such as {found[0].mount_point}",
+            hint=f"localpv down --data {data}, which ends them; then start it again",
+        )

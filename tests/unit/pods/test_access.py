@@ -23,7 +23,7 @@ POD: dict[str, Any] = {"metadata": {"name": "pod", "uid": "uid"}, "status": {}}
 
 @pytest.fixture
 def places(tmp_path: Path) -> Places:
-    return Places(tmp_path)
+    return Places(tmp_path, tmp_path)
 
 
 @pytest.fixture

@@ -78,7 +78,7 @@ class Town:
         self.client = client
         self.pods = client.untyped(kinds.Pod.resource)
         self.journal: list[str] = []
-        self.places = Places(folder / "node")
+        self.places = Places(folder / "node", folder / "run")
         self.containers = FakeContainers(self.journal)
         self.sandboxes = FakeSandboxes(self.journal)
         self.volumes = FakeVolumes(self.journal, folder)

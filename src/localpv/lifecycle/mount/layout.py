@@ -9,6 +9,10 @@
     plugins/kubernetes.io/local-volume/making/PV                 a file system is being made: which, on what device
 
 A pod that has a volume is known by its folder or link; there is no other count of users.
+
+There are two such trees. Everything that is mounted or linked stands below `root`, outside the data folder: who removes
+that folder while pods run must not reach into their volumes. Files of our own stand below `disk`, in the data folder:
+emptyDirs and configMaps, which need its room and may hold programs, and notes that outlive a restart of the machine.
 """
 
 from __future__ import annotations
@@ -30,17 +34,20 @@ VOLUMES, DEVICES, SUB_PATHS = "volumes", "volumeDevices", "volume-subpaths"
 
 
 class Layout:
-    """Paths below the folder of one node."""
+    """Paths below the folders of one node."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, disk: Path | None = None) -> None:
         self.root = Path(os.path.realpath(root))
-        """Without links, as mount tables have it."""
+        """For all that is mounted; without links, as mount tables have it."""
+
+        self.disk = Path(os.path.realpath(disk)) if disk is not None else self.root
+        """For files of our own."""
 
         self.pods = self.root / "pods"
         self._plugin = self.root / "plugins" / LOCAL
         self.global_mounts = self._plugin / "mounts"
         self.global_maps = self._plugin / DEVICES
-        self._making = self._plugin / "making"
+        self._making = self.disk / "plugins" / LOCAL / "making"
 
     def pod(self, uid: str) -> Path:
         return self.pods / plain(uid)
@@ -50,6 +57,15 @@ class Layout:
 
     def volume(self, uid: str, plugin: str, name: str) -> Path:
         return self.volumes(uid, plugin) / plain(name)
+
+    def folders(self, uid: str) -> tuple[Path, ...]:
+        """Both folders of a pod, that for its mounts first."""
+        return tuple(dict.fromkeys((self.pod(uid), self.disk / "pods" / plain(uid))))
+
+    def scratch(self, uid: str, plugin: str, name: str, *, memory: bool) -> Path:
+        """Where a volume of the pod's own is: a mount in memory, or a folder on the disk."""
+        folder = self.folders(uid)[0 if memory else -1]
+        return folder / VOLUMES / escaped(plugin) / plain(name)
 
     def devices(self, uid: str) -> Path:
         """The pod device map path."""

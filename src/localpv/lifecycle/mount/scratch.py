@@ -7,7 +7,7 @@ from pathlib import Path
 from localpv.api import kinds
 from localpv.api.quantity import Quantity
 from localpv.lifecycle.mount.hands import Hands
-from localpv.lifecycle.mount.layout import EMPTY_DIR, VOLUMES, Layout
+from localpv.lifecycle.mount.layout import EMPTY_DIR, VOLUMES, Layout, escaped, plain
 from localpv.lifecycle.mount.mounter import Group
 from localpv.lifecycle.mount.waiting import NotReady
 
@@ -40,7 +40,7 @@ class Scratch:
         self, pod_uid: str, plugin: str, name: str, *, memory: bool, size_bytes: int = 0, group: Group | None = None
     ) -> Path:
         """A folder of a pod that everybody in it may write, on the disk or in memory."""
-        hands, place = self._hands, self._layout.volume(pod_uid, plugin, name)
+        hands, place = self._hands, self._layout.scratch(pod_uid, plugin, name, memory=memory)
         hands.folders.make(place)
         hands.folders.open_to_all(place)
         if memory and not (await hands.mounts.table()).is_mount_point(place):
@@ -51,10 +51,13 @@ class Scratch:
 
     async def remove(self, pod_uid: str, plugin: str, name: str) -> None:
         """Remove a folder with all that is in it; only when nothing is mounted there or below any more."""
-        hands, place = self._hands, self._layout.volume(pod_uid, plugin, name)
-        await hands.unmount_all(place)
-        await hands.trees.empty(place, inside=self._layout.pod(pod_uid) / VOLUMES)
-        hands.folders.remove(place)
+        hands = self._hands
+        for folder in self._layout.folders(pod_uid):
+            place = folder / VOLUMES / escaped(plugin) / plain(name)
+            if name in hands.folders.names(place.parent):
+                await hands.unmount_all(place)
+                await hands.trees.empty(place, inside=folder / VOLUMES)
+                hands.folders.remove(place)
 
 
 def _memory_limit(pod: kinds.Pod) -> int:

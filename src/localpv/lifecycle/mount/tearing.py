@@ -41,20 +41,22 @@ class Tearing:
                 await self._mapper.unmap(volume, pod_uid=pod_uid)
         with failed.kept():
             await self._mapper.tidy()
-        for kind in set(folders.names(pod / VOLUMES)) - {escaped(LOCAL)}:
-            for name in folders.names(pod / VOLUMES / kind):
+        own = [folder / VOLUMES for folder in layout.folders(pod_uid)]
+        for kind in {kind for folder in own for kind in folders.names(folder)} - {escaped(LOCAL)}:
+            for name in {name for folder in own for name in folders.names(folder / kind)}:
                 with failed.kept():
                     await self._scratch.remove(pod_uid, kind, name)
         if failed.first:
             raise failed.first
         with failed.kept():
-            for kind in folders.names(pod / VOLUMES):
-                folders.remove(pod / VOLUMES / kind)
-            folders.remove(pod / VOLUMES)
             folders.remove(layout.devices(pod_uid), of_links=True)
             folders.remove(pod / DEVICES)
-            if not folders.names(pod):
-                folders.remove(pod)
+            for volumes in own:
+                for kind in folders.names(volumes):
+                    folders.remove(volumes / kind)
+                folders.remove(volumes)
+                if not folders.names(volumes.parent):
+                    folders.remove(volumes.parent)
         if failed.first:
             raise failed.first
 

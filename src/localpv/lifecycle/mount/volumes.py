@@ -36,12 +36,13 @@ class PodVolumes:
         self,
         *,
         root: Path,
+        disk: Path | None = None,
         hands: Hands,
         lookup: Lookup,
         clock: Clock | None = None,
         on_warning: OnWarning | None = None,
     ) -> None:
-        self.layout = Layout(root)
+        self.layout = Layout(root, disk=disk)
         self._hands, self._lookup = hands, lookup
         self._on_warning = on_warning or (lambda pod, reason, message: None)
         of_volumes = Turns()
@@ -95,8 +96,9 @@ class PodVolumes:
         """Uids of pods of which any volume, or a trace of one, is on the disk."""
         layout, folders = self.layout, self._hands.folders
         own = {VOLUMES, DEVICES, SUB_PATHS}
-        inside = {uid: set(folders.names(layout.pod(uid))) for uid in folders.names(layout.pods)}
-        pods = {uid for uid, names in inside.items() if names & own or not names}
+        uids = {uid for root in (layout.root, layout.disk) for uid in folders.names(root / "pods")}
+        inside = [(uid, set(folders.names(folder))) for uid in uids for folder in layout.folders(uid)]
+        pods = {uid for uid, names in inside if names & own or not names}
         mapped = {
             uid for volume in folders.names(layout.global_maps) for uid in folders.names(layout.global_map(volume))
         }
