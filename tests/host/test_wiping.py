@@ -41,7 +41,9 @@ def read_all(device: Path) -> bytes:
 
 
 @pytest.mark.seed("CLN-1", "CLN-2", "CLN-4")
-@pytest.mark.parametrize("method", [methods.Zero(), methods.Zero(2), methods.Discard(), methods.Shred(2)])
+@pytest.mark.parametrize(
+    "method", [methods.Zero(), methods.Zero(2), methods.ZeroOut(), methods.Discard(), methods.Shred(2)]
+)
 async def test_every_byte_is_gone(
     wiping: KernelWiping, devices: KernelDevices, make_disk: Callable[..., Path], method: Method
 ) -> None:
@@ -63,6 +65,78 @@ async def test_zeroes_are_written_where_the_device_cannot_make_them(make_disk: C
         overwriting.zero(fd, 9 * MIB, Control(), passes=1, offload=False)
     finally:
         os.close(fd)
+    assert read_all(disk) == bytes(9 * MIB)
+
+
+async def test_zeroout_lets_the_device_do_it_and_reads_all_of_it_back(
+    wiping: KernelWiping, devices: KernelDevices, make_disk: Callable[..., Path]
+) -> None:
+    disk = make_disk(9)
+    write_data(disk)
+    told: list[Progress] = []
+    identity = (await devices.describe(disk)).identity
+    await wiping.wipe(disk, methods.ZeroOut(), expected=identity, verify=Readback.SAMPLE, on_progress=told.append)
+    steps = [progress.step for progress in told]
+    assert "zeroing by the device" in steps and not any(step.startswith("zeroing 1/1") for step in steps)
+
+
+@pytest.mark.parametrize("honoured", [["punch"], ["punch", "discard"]], ids=" and ".join)
+async def test_zeroout_goes_on_where_a_device_zeroes_only_a_part_of_itself(
+    wiping: KernelWiping,
+    devices: KernelDevices,
+    make_disk: Callable[..., Path],
+    monkeypatch: pytest.MonkeyPatch,
+    honoured: list[str],
+) -> None:
+    """As devices do that pass over what is not aligned, or where a discard is a hint."""
+    disk = make_disk(9)
+    write_data(disk)
+    for name in honoured:
+        real = getattr(overwriting, name)
+        monkeypatch.setattr(
+            overwriting, name, lambda fd, size, control, real=real: real(fd, size // MIB // 2 * MIB, control) or True
+        )
+    await wiping.wipe(disk, methods.ZeroOut(), expected=(await devices.describe(disk)).identity)
+    assert read_all(disk) == bytes(9 * MIB)
+
+
+async def test_zeroout_writes_where_the_device_can_neither_zero_nor_discard(
+    wiping: KernelWiping, devices: KernelDevices, make_disk: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = make_disk(9)
+    write_data(disk)
+    described = await devices.describe(disk)
+    plain = dataclasses.replace(described, discard_max_bytes=0, write_zeroes_max_bytes=0)
+
+    async def describe(path: Path, **_: object) -> object:
+        return plain
+
+    monkeypatch.setattr(devices, "describe", describe)
+    monkeypatch.setattr(overwriting, "punch", lambda *_: False)
+    told: list[Progress] = []
+    await wiping.wipe(disk, methods.ZeroOut(), expected=described.identity, on_progress=told.append)
+    assert read_all(disk) == bytes(9 * MIB)
+    assert told[-1].total == 9 * MIB
+
+
+async def test_zeroout_does_not_take_a_trim_of_an_ata_drive_for_zeroes(
+    wiping: KernelWiping, devices: KernelDevices, make_disk: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it answers to a read after that may be different each time."""
+    disk = make_disk(9)
+    write_data(disk)
+    drive = dataclasses.replace(await devices.describe(disk), vendor="ATA")
+
+    async def describe(path: Path, **_: object) -> object:
+        return drive
+
+    def discard(*_: object) -> None:
+        raise AssertionError("a discard was believed")
+
+    monkeypatch.setattr(devices, "describe", describe)
+    monkeypatch.setattr(overwriting, "punch", lambda *_: False)
+    monkeypatch.setattr(overwriting, "discard", discard)
+    await wiping.wipe(disk, methods.ZeroOut(), expected=drive.identity)
     assert read_all(disk) == bytes(9 * MIB)
 
 

@@ -151,10 +151,12 @@ class Machine:
         found = await self.devices.behind(mount)
         return found if kind is DiskKind.MOUNT_POINT else replace(found, mount_id=0)
 
-    async def record(self, entry: str, kind: DiskKind = DiskKind.BLOCK_DEVICE) -> LocalDisk:
+    async def record(
+        self, entry: str, kind: DiskKind = DiskKind.BLOCK_DEVICE, *, mode: VolumeMode | None = None
+    ) -> LocalDisk:
         """The record of a published disk, as discovery and the manager leave it."""
         identity = DiskIdentity(**{f: getattr(await self.identity(entry, kind), f) for f in Identity.__slots__})
-        mode = VolumeMode.BLOCK if kind is DiskKind.BLOCK_DEVICE else VolumeMode.FILESYSTEM
+        mode = mode or (VolumeMode.BLOCK if kind is DiskKind.BLOCK_DEVICE else VolumeMode.FILESYSTEM)
         disk = LocalDisk(
             metadata=ObjectMeta(name=names.disk_name(NODE, CLASS, entry)),
             spec=LocalDiskSpec(

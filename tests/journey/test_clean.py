@@ -11,7 +11,7 @@ import pytest
 from tests.journey.machine import MIB, PATTERN, Machine, holds_old_data, open_machine
 
 from localpv.api.kinds import Kind
-from localpv.api.kinds.localdisk import CleaningState
+from localpv.api.kinds.localdisk import CleaningState, VolumeMode
 from localpv.host import loop
 from localpv.lifecycle.clean.machine import Limits
 from localpv.lifecycle.config import cleaners
@@ -53,10 +53,10 @@ async def test_device_that_is_overwritten_holds_nothing_of_the_old_data(
 
 
 @pytest.mark.seed("CLN-3")
-async def test_reset_is_the_default_and_leaves_no_file_system(machine: Machine) -> None:
+async def test_reset_is_the_default_of_devices_under_a_file_system_and_leaves_none(machine: Machine) -> None:
     device = machine.device("sdb")
     machine.make_file_system(device, "-L", "old-label")
-    disk = await machine.record("sdb")
+    disk = await machine.record("sdb", mode=VolumeMode.FILESYSTEM)
     await machine.order(disk)
 
     async with machine.cleaning():

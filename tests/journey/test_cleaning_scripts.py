@@ -21,6 +21,7 @@ machine = pytest.fixture(open_machine)
     [
         pytest.param("dd_zero.sh", ["2"], marks=pytest.mark.seed("CLN-1")),
         pytest.param("blkdiscard.sh", [], marks=pytest.mark.seed("CLN-2")),
+        pytest.param("zeroout.sh", []),
         pytest.param("shred.sh", ["1"], marks=pytest.mark.seed("CLN-4")),
     ],
 )

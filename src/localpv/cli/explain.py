@@ -42,6 +42,7 @@ async def _explain(word: str, kubeconfig: Path | None, context: str) -> None:
             ("identity", telling.identity(found.status.identity)),
             ("class", f"{found.spec.storage_class_name}, volumes of mode {found.spec.volume_mode}"),
             ("why", telling.trouble(found)[1] or ("" if telling.is_taken(known) else found.status.message)),
+            ("caution", telling.caution(found)),
             ("to do", telling.hint(found)),
             ("cleaning", telling.cleaning(found)),
             ("volume", volume),

@@ -13,6 +13,7 @@ PROVISIONER = "local-volume-provisioner-"
 NODE_LABEL = "localpv.dev/node"
 HOSTNAME = "kubernetes.io/hostname"
 RECLAIM = "localpv.dev/reclaim"
+NOT_ERASED = "NotErased"
 
 
 def short_name(disk: LocalDisk) -> str:
@@ -100,6 +101,11 @@ def trouble(disk: LocalDisk) -> tuple[str, str]:
     return "", ""
 
 
+def caution(disk: LocalDisk) -> str:
+    """What users of the disk must know, though it is offered."""
+    return next((each.message for each in disk.status.conditions if each.type == "DataReadable"), "")
+
+
 def verdict(disk: LocalDisk, known: PersistentVolume | None = None) -> str:
     """Whether the disk is offered, as the end of a sentence that begins with its name.
 
@@ -152,7 +158,7 @@ def hint(disk: LocalDisk) -> str:
     """What a person can do now; empty when nothing needs to be done."""
     reason, _ = trouble(disk)
     name = disk.metadata.name
-    if reason == "NotCleaned":
+    if reason in ("NotCleaned", NOT_ERASED):
         return f"wipe it when its data is no longer needed: localpv wipe {name}"
     match disk.status.phase:
         case Phase.CLEAN_FAILED:

@@ -132,7 +132,8 @@ def make_plan(disk: LocalDisk, volumes: Iterable[PersistentVolume], method: Sequ
                 hint="leave --method out to see how far it is",
             )
         return Plan(disk, own, None)
-    if disk.spec.volume is None and disk.spec.clean is None and phase in (Phase.AVAILABLE, Phase.PUBLISHED):
+    offerable = phase in (Phase.AVAILABLE, Phase.PUBLISHED) and telling.trouble(disk)[0] != telling.NOT_ERASED
+    if disk.spec.volume is None and disk.spec.clean is None and offerable:
         raise errors.ConfigurationError(
             f"{who} is clean and about to be offered", hint="to keep it from being offered take it out of its directory"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import fcntl
 import mmap
@@ -20,6 +21,11 @@ ENDS = 1024 * 1024
 
 _BLKDISCARD = 0x1277
 _BLKZEROOUT = 0x127F
+_PUNCH_HOLE = 0x02 | 0x01  # FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE
+_fallocate = ctypes.CDLL(None, use_errno=True).fallocate64
+_fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
+_CANNOT = (errno.EOPNOTSUPP, errno.ENOTTY, errno.EINVAL, errno.ENOSYS)
+"""What the kernel says of a device that cannot do something, in different releases."""
 
 
 def zero(fd: int, size: int, control: Control, *, passes: int, offload: bool) -> None:
@@ -72,7 +78,7 @@ class _Pass:
             try:
                 fcntl.ioctl(self._fd, _BLKZEROOUT, pack_range(start, min(OFFLOAD_CHUNK, self._size - start)))
             except OSError as error:
-                if error.errno in (errno.EOPNOTSUPP, errno.ENOTTY, errno.EINVAL):
+                if error.errno in _CANNOT:
                     return False  # it promised more than it can; writing always works
                 raise
         os.fsync(self._fd)
@@ -104,3 +110,20 @@ def discard(fd: int, size: int, control: Control) -> None:
                 raise errors.NotSupported("this device cannot discard", hint="wipe it with zero") from error
             raise
     os.fsync(fd)
+
+
+def punch(fd: int, size: int, control: Control) -> bool:
+    """Let the device zero itself, with a discard where it promises that a discard reads as zeroes; False if it cannot.
+
+    The kernel passes this on as WRITE ZEROES that may unmap, and never writes the zeroes in the device's place. It
+    takes a discard for zeroes only of devices that are known to keep that promise.
+    """
+    for start in range(0, size, OFFLOAD_CHUNK):
+        control.report(start, size, "zeroing by the device")
+        if _fallocate(fd, _PUNCH_HOLE, start, min(OFFLOAD_CHUNK, size - start)):
+            number = ctypes.get_errno()
+            if number in _CANNOT:
+                return False
+            raise OSError(number, os.strerror(number))
+    os.fsync(fd)
+    return True

@@ -25,6 +25,7 @@ from localpv.lifecycle.events import ApiEvents
 from localpv.lifecycle.figures import Figures
 from localpv.lifecycle.nodes import Nodes, OneNode
 from localpv.lifecycle.publish import adoption, naming, ownership
+from localpv.lifecycle.publish.caution import Cautions
 from localpv.lifecycle.publish.publishing import Publisher
 from localpv.lifecycle.publish.taint import Taints
 from localpv.lifecycle.records import Records
@@ -77,6 +78,7 @@ class Manager:
         self._classes = Cache(client.objects(StorageClass), clock=clock)
         self._events = ApiEvents(client, component=component, clock=clock)
         reports = Reports(records=records, events=self._events, clock=clock)
+        self._cautions = Cautions(reports=reports, events=self._events, surroundings=self)
         self._publisher = Publisher(
             records=records,
             volumes=self._volumes,
@@ -197,6 +199,7 @@ class Manager:
         again = await self._jobs.step(name, disk) if self._jobs is not None else None
         if disk is None:
             return Done()
+        disk = await self._cautions.step(disk)
         belongs = disk.spec.volume is not None and bool(disk.spec.volume.uid)
         if belongs or disk.spec.clean is not None:
             outcome = await self._releaser.step(disk)

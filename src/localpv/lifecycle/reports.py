@@ -12,6 +12,9 @@ from localpv.lifecycle.records import Records
 OFFERED = "Offered"
 """The condition that the manager writes; it is there only while something is wrong."""
 
+DATA_READABLE = "DataReadable"
+"""The condition, and the reason of the event, of a disk whose next tenant can read what the last one wrote."""
+
 
 class Reports:
     """Tells each trouble of a disk once, and takes it back when it is over."""
@@ -46,11 +49,25 @@ class Reports:
         """Nothing is wrong any more."""
         return disk if _known(disk) is None else await self._write(disk, ())
 
-    async def _write(self, disk: LocalDisk, ours: tuple[DiskCondition, ...]) -> LocalDisk:
-        others = tuple(condition for condition in disk.status.conditions if condition.type != OFFERED)
+    async def caution(self, disk: LocalDisk, message: str) -> LocalDisk:
+        """The disk is offered, and users must know something about it; nothing when the message is empty."""
+        known = _known(disk, DATA_READABLE)
+        if (known.message if known is not None else "") == message:
+            return disk
+        condition = DiskCondition(
+            type=DATA_READABLE,
+            status="True",
+            reason="CleanerLeavesData",
+            message=message,
+            last_transition_time=self._clock.now().strftime("%Y-%m-%dT%H:%M:%SZ"),
+        )
+        return await self._write(disk, (condition,) if message else (), DATA_READABLE)
+
+    async def _write(self, disk: LocalDisk, ours: tuple[DiskCondition, ...], which: str = OFFERED) -> LocalDisk:
+        others = tuple(condition for condition in disk.status.conditions if condition.type != which)
         status = msgspec.structs.replace(disk.status, conditions=(*others, *ours))
         return await self._records.write_status(disk, status)
 
 
-def _known(disk: LocalDisk) -> DiskCondition | None:
-    return next((condition for condition in disk.status.conditions if condition.type == OFFERED), None)
+def _known(disk: LocalDisk, which: str = OFFERED) -> DiskCondition | None:
+    return next((condition for condition in disk.status.conditions if condition.type == which), None)

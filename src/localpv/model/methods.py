@@ -28,6 +28,11 @@ class Discard:
 
 
 @dataclass(frozen=True, slots=True)
+class ZeroOut:
+    """Whatever makes the device read as zeroes soonest: it discards, zeroes by itself, or is written over."""
+
+
+@dataclass(frozen=True, slots=True)
 class FsReset:
     """A new file system over the old one, then its signatures removed: quick, and only metadata is destroyed."""
 
@@ -56,11 +61,12 @@ class Command:
     argv: tuple[str, ...]
 
 
-Method = Zero | Discard | FsReset | Shred | AtaErase | NvmeFormat | Command
+Method = Zero | Discard | ZeroOut | FsReset | Shred | AtaErase | NvmeFormat | Command
 
-_NAMES: dict[str, type[Zero | Discard | FsReset | Shred | AtaErase | NvmeFormat]] = {
+_NAMES: dict[str, type[Zero | Discard | ZeroOut | FsReset | Shred | AtaErase | NvmeFormat]] = {
     "zero": Zero,
     "discard": Discard,
+    "zeroout": ZeroOut,
     "fs-reset": FsReset,
     "shred": Shred,
     "ata-erase": AtaErase,

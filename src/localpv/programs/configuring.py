@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection
+from dataclasses import replace
 from pathlib import Path
 
 from localpv.api.kinds import ConfigMap
@@ -49,9 +50,13 @@ def from_config_map(client: Client, name: str, namespace: str) -> Read:
 class Configured:
     """Tells its listeners of every configuration that comes into force."""
 
-    def __init__(self, read: Read, *, clock: Clock) -> None:
+    def __init__(
+        self, read: Read, *, clock: Clock, defaults: Callable[[Configuration], Configuration] = lambda ours: ours
+    ) -> None:
+        """`defaults` fills in what a configuration leaves out, where that is not as our own defaults have it."""
         self._read = read
         self._clock = clock
+        self._defaults = defaults
         self._listeners: list[Callable[[Configuration], None]] = []
         self._problems: tuple[object, ...] = ()
         self.current = Configuration()
@@ -69,7 +74,7 @@ class Configured:
                 "the configuration is wrong: " + "; ".join(map(str, loaded.problems)),
                 hint="mend the keys named above; the program does not start with a guess",
             )
-        self.current = loaded.config
+        self.current = self._defaults(loaded.config)
 
     def on_change(self, listener: Callable[[Configuration], None]) -> None:
         self._listeners.append(listener)
@@ -85,6 +90,8 @@ class Configured:
             self._take(loaded)
 
     def _take(self, loaded: Loaded) -> None:
+        if loaded.config is not None:
+            loaded = replace(loaded, config=self._defaults(loaded.config))
         now = sources.succeed(self.current, loaded)
         if now.problems != self._problems:
             self._problems = now.problems

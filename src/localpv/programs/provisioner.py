@@ -12,6 +12,7 @@ from pathlib import Path
 from localpv.client import client as clients
 from localpv.client.client import Client
 from localpv.errors import Forbidden, NotFound
+from localpv.lifecycle.config import classic
 from localpv.lifecycle.manager import Manager
 from localpv.lifecycle.records.api import ApiRecords
 from localpv.lifecycle.records.folder import FolderRecords
@@ -35,7 +36,7 @@ async def run(settings: Settings) -> None:
     async with clients.connect(
         settings.connection, component="provisioner", observer=requests, connections=thrift.CONNECTIONS_OF_BOTH
     ) as client:
-        configured = Configured(configuring.from_folder(settings.config), clock=clock)
+        configured = Configured(configuring.from_folder(settings.config), clock=clock, defaults=classic.with_defaults)
         await configured.load()
         if configured.current.cleans_in_jobs:
             log.warning("useJobForCleaning: a provisioner cleans by itself; Jobs need localpv manager and agent")

@@ -100,13 +100,13 @@ class Machine:
             return LookAgain(after=seconds)
         try:
             settings = self._settings(disk)
-            kind = _kind(disk)
-            plan = plans.plan(order, settings, kind=kind)
+            kind, mode = _kind(disk), disk.spec.volume_mode
+            plan = plans.plan(order, settings, kind=kind, volume_mode=mode)
             target = await self._hands.look(disk, places.find(disk, settings))
         except (errors.HostError, OSError) as error:
             self._forget(name)
             return await self._refuse(disk, order, error)
-        words = plans.words(order, settings, kind=kind)
+        words = plans.words(order, settings, kind=kind, volume_mode=mode)
         try:
             held = self._locks.take(target.lock, owner=name)
         except errors.DeviceBusy as error:

@@ -62,19 +62,19 @@ def is_command(plan: Plan) -> bool:
     return isinstance(plan, Run) or (isinstance(plan, Wipe) and isinstance(plan.method, methods.Command))
 
 
-def words(order: CleanOrder, settings: ClassSettings, *, kind: DiskKind) -> tuple[str, ...]:
+def words(order: CleanOrder, settings: ClassSettings, *, kind: DiskKind, volume_mode: str) -> tuple[str, ...]:
     """The method of an order; that of the class where the order names none."""
-    return order.method or _of_class(settings, kind).method
+    return order.method or _of_class(settings, kind, volume_mode).method
 
 
-def plan(order: CleanOrder, settings: ClassSettings, *, kind: DiskKind) -> Plan:
+def plan(order: CleanOrder, settings: ClassSettings, *, kind: DiskKind, volume_mode: str) -> Plan:
     """What to do for an order.
 
     A command is run only when the class, as this node has it, names the same: who may write orders is not by that
     allowed to run anything as root on every node.
     """
-    found = read(words(order, settings, kind=kind), kind=kind)
-    own = _of_class(settings, kind)
+    found = read(words(order, settings, kind=kind, volume_mode=volume_mode), kind=kind)
+    own = _of_class(settings, kind, volume_mode)
     if is_command(found) and order.method and order.method not in (own.method, own.given):
         raise errors.NotSupported(
             f"the order wants {order.method[0]} run, which is not the cleaner of class {settings.name} on this node",
@@ -86,9 +86,9 @@ def plan(order: CleanOrder, settings: ClassSettings, *, kind: DiskKind) -> Plan:
 def tells_progress(plan: Plan) -> bool:
     """Whether silence means that it hangs. Drives that erase themselves, tools and commands say nothing for hours."""
     if isinstance(plan, Wipe):
-        return isinstance(plan.method, methods.Zero | methods.Shred | methods.Discard)
+        return isinstance(plan.method, methods.Zero | methods.Shred | methods.Discard | methods.ZeroOut)
     return isinstance(plan, Empty)
 
 
-def _of_class(settings: ClassSettings, kind: DiskKind) -> cleaners.Cleaner:
-    return settings.block_cleaner if kind is DiskKind.BLOCK_DEVICE else settings.fs_cleaner
+def _of_class(settings: ClassSettings, kind: DiskKind, volume_mode: str) -> cleaners.Cleaner:
+    return settings.cleaner(on_device=kind is DiskKind.BLOCK_DEVICE, volume_mode=volume_mode)

@@ -6,6 +6,7 @@
     values        the YAML of one key, read by the type that is expected there
     globs         name patterns
     cleaners      how disks are cleaned: built-in methods, the classic scripts, commands of one's own
+    classic       what is meant where the classic provisioner has other defaults
     overlaps      classes that would offer the same disk
     environment   what is configured by environment variables
 

@@ -34,13 +34,17 @@ class Method:
     refused: Mapping[str, str] = field(default_factory=dict)
     """Arguments that the tool behind it knows and we do not offer, each with the reason."""
 
+    leaves_data: bool = False
+    """Whether old blocks can still be read from the device afterwards."""
+
 
 METHODS = {
     method.name: method
     for method in (
         Method("dd-zero", for_devices=True, argument="passes", default="1"),
+        Method("zeroout", for_devices=True),
         Method("blkdiscard", for_devices=True),
-        Method("fs-reset", for_devices=True),
+        Method("fs-reset", for_devices=True, leaves_data=True),
         Method("shred", for_devices=True, argument="passes", default="3"),
         Method("hdparm", for_devices=True, argument="erase", default="normal", choices=("normal",),
                refused={"enhanced": _NOT_ZEROES}),
@@ -83,7 +87,18 @@ class Cleaner:
         return self.method[0] in METHODS
 
 
-DEVICE_DEFAULT = Cleaner(("fs-reset",), ("/scripts/quick_reset.sh",))
+def leaves_data(method: Sequence[str]) -> bool:
+    """Whether a built-in method leaves old blocks on a device that can be read; of commands nobody knows."""
+    known = METHODS.get(SCRIPTS.get(method[0], method[0])) if method else None
+    return known is not None and known.leaves_data
+
+
+RAW_DEFAULT = Cleaner(("zeroout",), ("zeroout",))
+"""For devices that are offered as such: the next tenant can read every block."""
+
+FORMATTED_DEFAULT = Cleaner(("fs-reset",), ("/scripts/quick_reset.sh",))
+"""For devices under a file system, which hides the blocks that it has not written."""
+
 FILE_SYSTEM_DEFAULT = Cleaner(("fs-clean",), ("/scripts/fsclean.sh",))
 
 

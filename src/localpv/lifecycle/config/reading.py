@@ -158,7 +158,7 @@ def _class(name: str, value: Value) -> ClassSettings | None:
         name_pattern=pattern,
         selector=_terms(found["selector"]) if "selector" in found else (),
         block_cleaner=_cleaner(found.get("blockCleanerCommand"), for_devices=True),
-        fs_cleaner=_cleaner(found.get("fsCleanerCommand"), for_devices=False),
+        fs_cleaner=_cleaner(found.get("fsCleanerCommand"), for_devices=False) or cleaners.FILE_SYSTEM_DEFAULT,
         require_mount_point=bool("requireMountPoint" in found and found["requireMountPoint"].boolean()),
         reclaim=Reclaim(reclaim) if reclaim else None,
         use_job_for_cleaning=found["useJobForCleaning"].boolean() if "useJobForCleaning" in found else None,
@@ -203,18 +203,15 @@ def _pattern(value: Value) -> NamePattern:
     return pattern
 
 
-def _cleaner(value: Value | None, *, for_devices: bool) -> Cleaner:
-    default = cleaners.DEVICE_DEFAULT if for_devices else cleaners.FILE_SYSTEM_DEFAULT
-    if value is None:
-        return default
-    command = value.texts()
-    if command is None:
-        return default
+def _cleaner(value: Value | None, *, for_devices: bool) -> Cleaner | None:
+    command = value.texts() if value is not None else None
+    if value is None or command is None:
+        return None
     try:
         return cleaners.read(command, for_devices=for_devices)
     except cleaners.WrongCleaner as error:
         value.wrong(str(error))
-        return default
+        return None
 
 
 def _node_loss(value: Value) -> NodeLoss:

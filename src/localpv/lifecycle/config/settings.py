@@ -73,7 +73,9 @@ class ClassSettings:
     selector: tuple[Object, ...] = ()
     """Further NodeSelectorTerms: nodes that can use the volumes too, as with shared disks."""
 
-    block_cleaner: Cleaner = cleaners.DEVICE_DEFAULT
+    block_cleaner: Cleaner | None = None
+    """For devices. None: the default for the mode of the volume."""
+
     fs_cleaner: Cleaner = cleaners.FILE_SYSTEM_DEFAULT
     require_mount_point: bool = False
     """Whether a plain directory, which shares its file system with others, is refused."""
@@ -85,6 +87,13 @@ class ClassSettings:
     """Whether devices of this class are cleaned in Jobs; None: as the whole configuration says."""
 
     node_loss: NodeLoss = NodeLoss()
+
+    def cleaner(self, *, on_device: bool, volume_mode: str) -> Cleaner:
+        """How a disk of this class is cleaned; by the mode of its volume, for one class can have both."""
+        if not on_device:
+            return self.fs_cleaner
+        default = cleaners.RAW_DEFAULT if volume_mode == VolumeMode.BLOCK else cleaners.FORMATTED_DEFAULT
+        return self.block_cleaner or default
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -155,7 +155,7 @@ class Releaser:
             volume_name=offered.name,
             volume_uid=offered.uid,
             claim_uid=claim_uid,
-            method=(settings.block_cleaner if on_device else settings.fs_cleaner).method,
+            method=settings.cleaner(on_device=on_device, volume_mode=disk.spec.volume_mode).method,
             requested_at=self._clock.now().strftime("%Y-%m-%dT%H:%M:%SZ"),
             job=self._in_job(disk),
         )

@@ -34,6 +34,7 @@ BLOCK, FOLDER = DiskKind.BLOCK_DEVICE, DiskKind.DIRECTORY
         (("/scripts/dd_zero.sh", "2"), plans.Wipe(methods.Zero(2))),
         (("zero",), plans.Wipe(methods.Zero(1))),
         (("blkdiscard",), plans.Wipe(methods.Discard())),
+        (("zeroout",), plans.Wipe(methods.ZeroOut())),
         (("fs-reset",), plans.Wipe(methods.FsReset())),
         (("/scripts/quick_reset.sh",), plans.Wipe(methods.FsReset())),
         (("shred", "5"), plans.Wipe(methods.Shred(5))),
@@ -80,8 +81,9 @@ def test_order_without_a_method_means_that_of_the_class(tmp_path: Path) -> None:
     order = disk.spec.clean
     assert order is not None
     order = msgspec.structs.replace(order, method=())
-    assert plans.plan(order, SETTINGS, kind=BLOCK) == plans.Wipe(methods.FsReset())
-    assert plans.plan(order, SETTINGS, kind=FOLDER) == plans.Empty()
+    for mode, method in (("Filesystem", methods.FsReset()), ("Block", methods.ZeroOut())):
+        assert plans.plan(order, SETTINGS, kind=BLOCK, volume_mode=mode) == plans.Wipe(method)
+    assert plans.plan(order, SETTINGS, kind=FOLDER, volume_mode="Filesystem") == plans.Empty()
 
 
 def test_order_by_hand_names_the_retained_volume(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localpv.lifecycle.config import cleaners, reading, values
+from localpv.lifecycle.config import classic, cleaners, reading, values
 from localpv.lifecycle.config.globs import NamePattern
 from localpv.lifecycle.config.settings import ClassSettings, Configuration, NodeLoss, NodeLossPolicy, Reclaim
 
@@ -58,9 +58,30 @@ def test_class_has_the_classic_defaults() -> None:
     assert fast == ClassSettings(name="fast", host_dir="/mnt/fast", mount_dir="/mnt/fast")
     assert (fast.volume_mode, fast.access_mode, fast.fs_type) == ("Filesystem", "ReadWriteOnce", "")
     assert fast.name_pattern.matches("anything")
-    assert fast.block_cleaner.method == ("fs-reset",)
+    assert fast.block_cleaner is None
     assert fast.fs_cleaner.method == ("fs-clean",)
     assert fast.node_loss.policy is NodeLossPolicy.WAIT
+
+
+@pytest.mark.parametrize(
+    ("command", "mode", "method"),
+    [
+        ("", "Block", "zeroout"),
+        ("", "Filesystem", "fs-reset"),
+        ("blockCleanerCommand: [fs-reset]", "Block", "fs-reset"),
+        ("blockCleanerCommand: [blkdiscard]", "Filesystem", "blkdiscard"),
+    ],
+)
+def test_default_cleaner_of_devices_follows_the_mode_of_the_volume(command: str, mode: str, method: str) -> None:
+    assert class_of(command).cleaner(on_device=True, volume_mode=mode).method == (method,)
+    assert class_of(command).cleaner(on_device=False, volume_mode="Filesystem").method == ("fs-clean",)
+
+
+def test_drop_in_keeps_the_classic_default_cleaner() -> None:
+    ours = good(storageClassMap="fast: {hostDir: /mnt/fast}\nown: {hostDir: /mnt/own, blockCleanerCommand: [zeroout]}")
+    theirs = classic.with_defaults(ours).classes
+    assert theirs["fast"].cleaner(on_device=True, volume_mode="Block").method == ("fs-reset",)
+    assert theirs["own"].cleaner(on_device=True, volume_mode="Block").method == ("zeroout",)
 
 
 def test_class_may_leave_the_mode_to_what_each_disk_is() -> None:
@@ -147,6 +168,7 @@ def test_empty_texts_count_as_absent() -> None:
         ("[/scripts/dd_zero.sh]", ("dd-zero", "1")),
         ('[/scripts/dd_zero.sh, "2"]', ("dd-zero", "2")),
         ("[/scripts/blkdiscard.sh]", ("blkdiscard",)),
+        ("[zeroout]", ("zeroout",)),
         ("[/scripts/shred.sh]", ("shred", "3")),
         ("[shred, 7]", ("shred", "7")),
         ("[hdparm]", ("hdparm", "normal")),
@@ -157,7 +179,7 @@ def test_empty_texts_count_as_absent() -> None:
 )
 def test_cleaner_is_a_built_in_method_or_a_command(command: str, method: tuple[str, ...]) -> None:
     cleaner = class_of(f"blockCleanerCommand: {command}").block_cleaner
-    assert cleaner.method == method
+    assert cleaner is not None and cleaner.method == method
     assert cleaner.built_in is not method[0].startswith("/")
 
 
