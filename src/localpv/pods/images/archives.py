@@ -7,7 +7,7 @@ import gzip
 import hashlib
 import tarfile
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
@@ -18,10 +18,13 @@ from localpv import errors
 from localpv.pods.images import references
 from localpv.pods.images.references import Reference
 from localpv.pods.images.store import Config, Image, Images
-from localpv.pods.images.unpacking import Unpacker
+from localpv.pods.images.unpacking import MOST_BYTES, Unpacker
 
 MOST_JSON = 8 * 1024 * 1024
 """No description of an image is as long; a larger one is an attack."""
+
+MOST_LAYERS = 512
+"""Layers of one image; makers of images stop at about 127."""
 
 NAME = "org.opencontainers.image.ref.name"
 FULL_NAME = "io.containerd.image.name"
@@ -78,14 +81,15 @@ class _Archive:
     def docker(self) -> list[_Described]:
         """manifest.json names the parts; digests of the layers are in the configuration."""
         found = []
-        for entry in _decoded(self._small("manifest.json"), "manifest.json", list):
+        for entry in _decoded(self._small("manifest.json"), "manifest.json", list[dict[str, Any]]):
             config = self._small(str(_field(entry, "Config")))
             diffs = _diff_ids(config)
-            layers = [str(layer) for layer in _field(entry, "Layers")]
+            layers = [str(layer) for layer in _listed(entry, "Layers")]
             if len(layers) != len(diffs):
                 raise errors.ConfigurationError("manifest.json and the image's configuration name different layers")
             parts = tuple(_Part(layer, diff, True) for layer, diff in zip(layers, diffs, strict=True))
-            found.append(_Described(tuple(entry.get("RepoTags") or ()), config, "", parts))
+            names = [str(name) for name in _listed(entry, "RepoTags")] if entry.get("RepoTags") else []
+            found.append(_Described(tuple(names), config, "", parts))
         return found
 
     def oci(self) -> list[_Described]:
@@ -94,12 +98,12 @@ class _Archive:
         return [self._manifest(entry, names) for entry, names in self._manifests(index, 0)]
 
     def _manifests(self, index: dict[str, Any], depth: int) -> Iterator[tuple[dict[str, Any], tuple[str, ...]]]:
-        for entry in _field(index, "manifests"):
-            notes = entry.get("annotations") or {}
+        for entry in _listed(index, "manifests"):
+            notes = _inner(entry, "annotations")
             name = notes.get(FULL_NAME) or notes.get(NAME)
-            names = (name,) if name else ()
+            names = (str(name),) if name else ()
             if entry.get("mediaType") in _MANIFESTS:
-                if _for_here(entry.get("platform") or {}):
+                if _for_here(_inner(entry, "platform")):
                     yield entry, names
             elif depth < 2:
                 below = _decoded(self._blob(entry), "an index", dict)
@@ -110,7 +114,7 @@ class _Archive:
         manifest = _decoded(self._blob(entry), "a manifest", dict)
         layers = tuple(
             _Part(_blob_path(str(_field(layer, "digest"))), str(layer["digest"]))
-            for layer in _field(manifest, "layers")
+            for layer in _listed(manifest, "layers")
         )
         return _Described(names, self._blob(_field(manifest, "config")), str(entry["digest"]), layers)
 
@@ -122,6 +126,8 @@ class _Archive:
         return content
 
     def store(self, one: _Described, names: list[Reference], images: Images) -> Image:
+        if len(one.layers) > MOST_LAYERS:
+            raise errors.ConfigurationError(f"the image has {len(one.layers)} layers", hint=f"at most {MOST_LAYERS}")
         described = _decoded(one.config, "the image's configuration", dict)
         try:
             config = msgspec.convert(described.get("config") or {}, Config)
@@ -156,7 +162,9 @@ class _Archive:
             return
         if part.unpacked:
             with contextlib.suppress(OSError, EOFError), self._open(part.member) as layer, gzip.open(layer) as content:
-                if f"sha256:{hashlib.file_digest(cast(Any, content), 'sha256').hexdigest()}" == part.digest:
+                unpacked = hashlib.sha256()
+                _copy(content, unpacked.update)
+                if f"sha256:{unpacked.hexdigest()}" == part.digest:
                     return
         raise errors.ConfigurationError(f"the archive is damaged: layer {part.digest} has another content")
 
@@ -176,6 +184,8 @@ class _Archive:
         member = self._members.get(name.removeprefix("./"))
         if member is None:
             raise errors.ConfigurationError(f"the archive names {name}, which is not in it", hint="make it anew")
+        if member.sparse is not None:  # a few bytes that read as very many
+            raise errors.ConfigurationError(f"{name} of the archive is a sparse file", hint="make it anew")
         return member
 
 
@@ -189,8 +199,7 @@ def _opened(file: Path) -> Iterator[tarfile.TarFile]:
                 plain.seek(0)
                 whole = stack.enter_context(tempfile.TemporaryFile())
                 packed = stack.enter_context(gzip.open(plain))
-                while chunk := packed.read(1 << 20):
-                    whole.write(chunk)
+                _copy(packed, whole.write)
                 plain = whole
             plain.seek(0)
             yield stack.enter_context(tarfile.open(fileobj=plain, mode="r:"))
@@ -198,6 +207,16 @@ def _opened(file: Path) -> Iterator[tarfile.TarFile]:
         raise errors.ConfigurationError(f"{file} cannot be read: {error.strerror or error}") from error
     except (tarfile.TarError, EOFError) as error:
         raise errors.ConfigurationError(f"{file} is no archive: {error}") from error
+
+
+def _copy(packed: IO[bytes], to: Callable[[bytes], object]) -> None:
+    """Everything, as long as it is not more than any image is: a few bytes can unpack to fill the disk."""
+    read = 0
+    while chunk := packed.read(1 << 20):
+        read += len(chunk)
+        if read > MOST_BYTES:
+            raise errors.ConfigurationError(f"the archive unpacks to more than {MOST_BYTES >> 30} GiB")
+        to(chunk)
 
 
 def _decoded(content: bytes, what: str, kind: type[Any]) -> Any:
@@ -213,9 +232,21 @@ def _field(entry: Any, name: str) -> Any:
     return entry[name]
 
 
+def _listed(entry: Any, name: str) -> list[Any]:
+    found = _field(entry, name)
+    if not isinstance(found, list):
+        raise errors.ConfigurationError(f"{name} of the archive's description must be a list")
+    return found
+
+
+def _inner(entry: Any, name: str) -> dict[str, Any]:
+    found = entry.get(name) if isinstance(entry, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
 def _diff_ids(config: bytes) -> Sequence[str]:
     described = _decoded(config, "the image's configuration", dict)
-    return [str(one) for one in _field(_field(described, "rootfs"), "diff_ids")]
+    return [str(one) for one in _listed(_field(described, "rootfs"), "diff_ids")]
 
 
 def _blob_path(digest: str) -> str:

@@ -1,8 +1,9 @@
 """Layers of an image, laid over each other in one folder.
 
 A layer is a tar file. A file `.wh.NAME` in it removes NAME of the layers below, and `.wh..wh..opq` everything that they
-have in its folder. Nothing is ever written outside the folder: every path is taken step by step from the folder's
-descriptor, and no step follows a link.
+have in its folder. Nothing is ever written or removed outside the folder: every path is taken step by step from the
+folder's descriptor, no step follows a link, and no name is `..`. What a layer may cost is bounded, because a few bytes
+of it can stand for very many. Extended attributes are left out, so no layer can speak to the overlay file system.
 """
 
 from __future__ import annotations
@@ -19,8 +20,39 @@ from typing import BinaryIO
 from localpv import errors
 
 WHITEOUT, OPAQUE = ".wh.", ".wh..wh..opq"
+
+MOST_BYTES = 64 << 30
+"""What the files of one image may take when unpacked."""
+
+MOST_FILES = 2_000_000
+"""Entries of all layers of one image: each may take an inode."""
+
+MOST_STEPS, LONGEST_PATH = 256, 4096
+"""How deep a path may be: whoever deletes an image opens one folder in the other. The kernel takes no longer path."""
+
+MOST_HEADER = 1 << 20
+"""Bytes of one extended header of a layer, which is read into memory as a whole."""
+
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _DEVICES = {tarfile.CHRTYPE: stat.S_IFCHR, tarfile.BLKTYPE: stat.S_IFBLK, tarfile.FIFOTYPE: stat.S_IFIFO}
+_EXTENDED = (
+    *(tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE),
+    *(tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK),
+)
+_SPARSE = "it has sparse files, which the specification of images advises against"
+
+
+class _Member(tarfile.TarInfo):
+    """An entry whose extended headers are not read before their size is looked at."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> _Member:
+        found = super().frombuf(buf, encoding, errors)
+        if found.type in _EXTENDED and found.size > MOST_HEADER:
+            raise tarfile.ReadError(f"a header of {found.size} bytes is too long")
+        if found.type == tarfile.GNUTYPE_SPARSE:
+            raise tarfile.ReadError(_SPARSE)
+        return found
 
 
 class Unpacker:
@@ -29,6 +61,7 @@ class Unpacker:
     def __init__(self, root: Path) -> None:
         self._root = os.open(root, _FOLDER)
         self._as_root = os.geteuid() == 0
+        self._bytes = self._files = 0
 
     def close(self) -> None:
         os.close(self._root)
@@ -36,31 +69,51 @@ class Unpacker:
     def add(self, layer: BinaryIO) -> None:
         """Lay one more layer, compressed or not, on top."""
         mine: set[str] = set()
-        """What this layer has brought: its whiteouts mean the layers below only."""
+        """What this layer has brought, with the folders above: its whiteouts mean the layers below only."""
 
         folders: dict[str, tarfile.TarInfo] = {}
         try:
-            with tarfile.open(fileobj=layer, mode="r|*") as tar:
+            with tarfile.open(fileobj=layer, mode="r|*", tarinfo=_Member) as tar:
                 for member in tar:
+                    self._count(member)
+                    tar.members, member.pax_headers = [], {}  # which tarfile would keep, for millions of entries
                     path = _inside(member.name)
                     if not path:
                         folders[""] = member
                         continue
-                    name = path.rpartition("/")[2]
+                    above, _, name = path.rpartition("/")
                     if name == OPAQUE:
-                        self._clear(path.rpartition("/")[0], mine)
+                        self._clear(above, mine)
                     elif name.startswith(WHITEOUT):
-                        self._remove(f"{path.rpartition('/')[0]}/{name.removeprefix(WHITEOUT)}".lstrip("/"))
+                        self._remove(f"{above}/{_whited_out(member.name, name)}".lstrip("/"))
                     else:
                         self._put(tar, member, path)
-                        mine.add(path)
+                        while path and path not in mine:
+                            mine.add(path)
+                            path = path.rpartition("/")[0]
                         if member.isdir():
-                            folders[path] = member
-        except tarfile.TarError as error:
+                            folders[_inside(member.name)] = member
+        except (tarfile.TarError, EOFError, ValueError, OverflowError) as error:
+            # The last two: numbers that no file system takes, names with a zero in them.
             raise errors.ConfigurationError(f"a layer of the image cannot be read: {error}") from error
         # Last: writing into a folder changes its time, and a mode without w would keep others than root out.
         for path, member in folders.items():
-            self._finish(path, member)
+            try:
+                self._finish(path, member)
+            except (ValueError, OverflowError) as error:
+                raise errors.ConfigurationError(f"a layer of the image cannot be read: {error}") from error
+
+    def _count(self, member: tarfile.TarInfo) -> None:
+        """Before anything of it is written."""
+        if member.sparse is not None:  # a few bytes that are written as very many
+            raise tarfile.ReadError(_SPARSE)
+        self._files += 1
+        self._bytes += max(member.size, 0) if member.isreg() else 0
+        if self._bytes > MOST_BYTES or self._files > MOST_FILES:
+            raise errors.ConfigurationError(
+                f"the image is too large: more than {MOST_BYTES >> 30} GiB or {MOST_FILES} files when unpacked",
+                hint="it may be made to fill the disk; if it is yours, leave data out of it and mount a volume",
+            )
 
     def _put(self, tar: tarfile.TarFile, member: tarfile.TarInfo, path: str) -> None:
         with self._parent(path) as (parent, name):
@@ -131,7 +184,7 @@ class Unpacker:
             names = os.listdir(folder)
         for name in names:
             inside = f"{path}/{name}".lstrip("/")
-            if not any(one == inside or one.startswith(f"{inside}/") for one in mine):
+            if inside not in mine:
                 self._remove(inside)
 
     @contextlib.contextmanager
@@ -169,7 +222,19 @@ def _inside(name: str) -> str:
     steps = [step for step in name.split("/") if step not in ("", ".")]
     if ".." in steps or "\0" in name:
         raise errors.OutsideFolder(f'the image has a file "{name}", which leads out of it', hint="do not use it")
+    if len(steps) > MOST_STEPS or len(name) > LONGEST_PATH:
+        raise errors.ConfigurationError(f'the image has a path that is too long or too deep: "{name[:80]}…"')
     return "/".join(steps)
+
+
+def _whited_out(path: str, name: str) -> str:
+    """The name that a whiteout removes; OutsideFolder when it is not the name of something beside it."""
+    removed = name.removeprefix(WHITEOUT)
+    if removed in ("", ".", ".."):
+        raise errors.OutsideFolder(
+            f'the image has a whiteout "{path}", which removes more than a file beside it', hint="do not use it"
+        )
+    return removed
 
 
 def _kind(name: str, parent: int) -> int | None:
