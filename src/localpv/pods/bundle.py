@@ -101,6 +101,9 @@ def config(plan: Plan) -> dict[str, Any]:
 def _namespaces(plan: Plan) -> Iterator[dict[str, str]]:
     spec = plan.pod.spec
     yield {"type": "mount"}
+    security = plan.container.security_context
+    if security is None or not security.privileged:
+        yield {"type": "cgroup"}
     if plan.process_namespace:
         yield {"type": "pid", "path": plan.process_namespace}
     elif not spec.host_pid:
@@ -128,17 +131,15 @@ def _kernel_mounts(spec: kinds.PodSpec, *, privileged: bool, shm: Path) -> Itera
     }
     yield {"destination": "/dev/mqueue", "type": "mqueue", "source": "mqueue", "options": _SAFE}
     writable = "rw" if privileged else "ro"
-    if spec.host_network:
-        # Only who owns the network namespace may mount a sysfs of it, and the machine's own is ours.
-        yield {"destination": "/sys", "type": "bind", "source": "/sys", "options": ("rbind", *_SAFE, writable)}
-    else:
-        yield {"destination": "/sys", "type": "sysfs", "source": "sysfs", "options": (*_SAFE, writable)}
-        yield {
-            "destination": "/sys/fs/cgroup",
-            "type": "cgroup",
-            "source": "cgroup",
-            "options": (*_SAFE, "relatime", writable),
-        }
+    # A new sysfs, also on the machine's own network: whoever binds the machine's /sys hands out all that is mounted
+    # below it, the control groups first, and with them every device.
+    yield {"destination": "/sys", "type": "sysfs", "source": "sysfs", "options": (*_SAFE, writable)}
+    yield {
+        "destination": "/sys/fs/cgroup",
+        "type": "cgroup",
+        "source": "cgroup",
+        "options": (*_SAFE, "relatime", writable),
+    }
     source = Path("/dev/shm") if spec.host_ipc else shm
     yield {"destination": "/dev/shm", "type": "bind", "source": str(source), "options": ("rbind", *_SAFE, "rw")}
 

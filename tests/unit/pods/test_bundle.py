@@ -58,13 +58,14 @@ def test_namespaces_are_those_of_the_pod() -> None:
     found = {one["type"]: one.get("path", "") for one in config(pod())["linux"]["namespaces"]}
     assert found == {
         "mount": "",
+        "cgroup": "",
         "pid": "",
         "network": "/sandbox/net",
         "uts": "/sandbox/uts",
         "ipc": "/sandbox/ipc",
     }
     outside = pod(hostNetwork=True, hostPID=True, hostIPC=True)
-    assert [one["type"] for one in config(outside)["linux"]["namespaces"]] == ["mount"]
+    assert [one["type"] for one in config(outside)["linux"]["namespaces"]] == ["mount", "cgroup"]
 
 
 def test_mounts_go_from_the_top_down_and_keep_to_themselves() -> None:
