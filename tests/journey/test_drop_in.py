@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from tests.journey.place import Place
 
-from localpv.api import roles
+from localpv.api import roles, volume_affinity
 from localpv.api.kinds import (
     ObjectMeta,
     PersistentVolume,
@@ -92,7 +92,7 @@ async def test_volume_with_the_alpha_annotation_gets_the_field(place: Place) -> 
     volumes = place.client.untyped(PersistentVolume.resource)
     volume = a_classic_volume(place, "", name=f"old-{place.suffix}")
     selector = volume["spec"].pop("nodeAffinity")["required"]
-    volume["metadata"]["annotations"][affinity.ANNOTATION] = json.dumps({affinity.REQUIRED: selector})
+    volume["metadata"]["annotations"][volume_affinity.ANNOTATION] = json.dumps({volume_affinity.REQUIRED: selector})
     # Servers of today do not take a local volume without the field; they keep those they have.
     volume["spec"]["hostPath"] = volume["spec"].pop("local")
     await volumes.create(volume)
@@ -102,7 +102,7 @@ async def test_volume_with_the_alpha_annotation_gets_the_field(place: Place) -> 
     assert await affinity.apply(volumes, found[0]) is None
     migrated = await volumes.get(f"old-{place.suffix}")
     assert migrated["spec"]["nodeAffinity"] == {"required": selector}
-    assert affinity.ANNOTATION not in migrated["metadata"]["annotations"]
+    assert volume_affinity.ANNOTATION not in migrated["metadata"]["annotations"]
     assert [each async for each in affinity.survey(volumes) if each.name == f"old-{place.suffix}"] == []
 
 

@@ -64,25 +64,6 @@ def _term(term: Mapping[str, Any]) -> _Term | None:
     return on_labels, tuple((each["values"][0], each["operator"] == "In") for each in on_fields)
 
 
-def matches(selector: Mapping[str, Any] | None, labels: Mapping[str, str] | None, name: str = "") -> bool:
-    """Whether a node with these labels and this name is selected. No selector at all selects every node."""
-    return selector is None or NodeSelector(selector).matches(labels, name)
-
-
-def volume_fits(affinity: Mapping[str, Any] | None, labels: Mapping[str, str] | None, name: str = "") -> bool:
-    """Whether the `nodeAffinity` of a PersistentVolume lets it be used on a node; without `required` it always does."""
-    return not affinity or matches(affinity.get("required"), labels, name)
-
-
-def pod_fits(spec: Mapping[str, Any], labels: Mapping[str, str] | None, name: str = "") -> bool:
-    """Whether the `nodeSelector` and the required node affinity of a pod's spec allow a node."""
-    labels = labels or {}
-    if any(labels.get(key) != value for key, value in (spec.get("nodeSelector") or {}).items()):
-        return False
-    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
-    return matches(affinity.get("requiredDuringSchedulingIgnoredDuringExecution"), labels, name)
-
-
 def validate(selector: Mapping[str, Any], path: str) -> FieldErrors:
     """What is wrong with a NodeSelector that is there."""
     terms = selector.get("nodeSelectorTerms") or []

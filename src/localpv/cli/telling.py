@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TypeGuard
 
+from localpv.api import volume_affinity
 from localpv.api.kinds import PersistentVolume
 from localpv.api.kinds.localdisk import Cleaning, CleaningState, DiskIdentity, LocalDisk, Phase, size_text
 from localpv.cli import tables
@@ -178,12 +179,7 @@ def is_ours(volume: PersistentVolume) -> bool:
 
 def node_of(volume: PersistentVolume) -> str:
     """The node that has the volume, by its affinity; by its label when that says nothing."""
-    affinity = volume.spec.node_affinity
-    for term in affinity.required.node_selector_terms if affinity and affinity.required else ():
-        for requirement in term.match_expressions:
-            if requirement.key == HOSTNAME and requirement.operator == "In" and requirement.values:
-                return ",".join(requirement.values)
-    return volume.metadata.labels.get(NODE_LABEL, "")
+    return ",".join(volume_affinity.of(volume).mentioned(HOSTNAME)) or volume.metadata.labels.get(NODE_LABEL, "")
 
 
 def claim_of(volume: PersistentVolume) -> str:

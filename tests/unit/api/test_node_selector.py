@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localpv.api import node_selector
+from localpv.api.node_selector import NodeSelector
 
 NODE = {"kubernetes.io/hostname": "n1", "disk": "nvme", "size": "10"}
 
@@ -26,32 +27,7 @@ def selector(*terms: dict[str, Any]) -> dict[str, Any]:
 
 
 def fits(*terms: dict[str, Any]) -> bool:
-    return node_selector.volume_fits({"required": selector(*terms)}, NODE, "n1")
-
-
-def test_a_volume_without_affinity_fits_every_node() -> None:
-    assert node_selector.volume_fits(None, NODE, "n1")
-    assert node_selector.volume_fits({}, NODE, "n1")
-    assert node_selector.volume_fits({}, None)
-    assert node_selector.matches(None, NODE)
-
-
-def test_a_volume_fits_a_node_that_has_the_labels() -> None:
-    assert fits(term("kubernetes.io/hostname", "In", "n1"))
-    assert fits(term("kubernetes.io/hostname", "In", "n0", "n1"))
-    assert fits({"matchExpressions": term("disk", "In", "nvme")["matchExpressions"]
-                 + term("size", "Exists")["matchExpressions"]})  # fmt: skip
-
-
-def test_a_volume_does_not_fit_a_node_that_lacks_the_label() -> None:
-    assert not fits(term("zone", "In", "a"))
-    assert not fits(term("zone", "Exists"))
-    assert not node_selector.volume_fits({"required": selector(term("disk", "In", "nvme"))}, None)
-
-
-def test_a_volume_does_not_fit_a_node_with_another_value() -> None:
-    assert not fits(term("disk", "In", "hdd"))
-    assert not fits(term("kubernetes.io/hostname", "In", "n2"))
+    return NodeSelector(selector(*terms)).matches(NODE, "n1")
 
 
 def test_terms_are_alternatives_and_requirements_are_not() -> None:
@@ -63,8 +39,8 @@ def test_terms_are_alternatives_and_requirements_are_not() -> None:
 
 
 def test_a_selector_or_a_term_with_nothing_in_it_selects_no_node() -> None:
-    assert not node_selector.matches({}, NODE)
-    assert not node_selector.matches(selector(), NODE)
+    assert not NodeSelector({}).matches(NODE)
+    assert not NodeSelector(selector()).matches(NODE)
     assert not fits({})
     assert not fits({"matchExpressions": []})
     assert fits({}, term("disk", "Exists"))
@@ -94,14 +70,6 @@ def test_each_operator_decides_as_kubernetes_does(one: dict[str, Any], chosen: b
 )  # fmt: skip
 def test_a_term_that_makes_no_sense_selects_no_node(one: dict[str, Any]) -> None:
     assert not fits(one)
-
-
-def test_a_pod_needs_its_node_selector_and_its_affinity() -> None:
-    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": selector(term("disk", "Exists"))}}
-    assert node_selector.pod_fits({}, NODE)
-    assert node_selector.pod_fits({"nodeSelector": {"disk": "nvme"}, "affinity": affinity}, NODE)
-    assert not node_selector.pod_fits({"nodeSelector": {"disk": "hdd"}, "affinity": affinity}, NODE)
-    assert not node_selector.pod_fits({"affinity": affinity}, {})
 
 
 @pytest.mark.parametrize(
@@ -141,5 +109,5 @@ terms = st.builds(
 
 @given(st.lists(terms, min_size=1), st.dictionaries(st.sampled_from("ab"), st.sampled_from(["1", "3", "x"])))
 def test_a_selector_matches_when_one_of_its_terms_does(many: list[dict[str, Any]], labels: dict[str, str]) -> None:
-    one_by_one = any(node_selector.matches(selector(each), labels) for each in many)
-    assert node_selector.matches(selector(*many), labels) is one_by_one
+    one_by_one = any(NodeSelector(selector(each)).matches(labels) for each in many)
+    assert NodeSelector(selector(*many)).matches(labels) is one_by_one

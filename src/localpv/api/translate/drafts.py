@@ -7,16 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-
-from localpv.api import node_selector
+from localpv.api import volume_affinity
 from localpv.api.objects import Object
 from localpv.api.translate import inline
 
 ALPHA_CLASS = "volume.alpha.kubernetes.io/storage-class"
 BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
-AFFINITY = "volume.alpha.kubernetes.io/node-affinity"
-REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+AFFINITY = volume_affinity.ANNOTATION
 GROUP = "volume.beta.kubernetes.io/group"
 SPACE_LEFT = "volume.alpha.kubernetes.io/vgallocatable"
 
@@ -84,7 +81,7 @@ def _affinity(obj: Object, spec: Object) -> Iterator[Note]:
     text = _annotations(obj).get(AFFINITY)
     if text is None:
         return
-    selector, why = _selector(text)
+    selector, why = volume_affinity.parse(text)
     present = spec.get("nodeAffinity")
     if selector is not None and present not in (None, {"required": selector}):
         selector, why = None, "spec.nodeAffinity names other nodes; remove the wrong one"
@@ -94,21 +91,6 @@ def _affinity(obj: Object, spec: Object) -> Iterator[Note]:
     spec["nodeAffinity"] = {"required": selector}
     _forget(obj, AFFINITY)
     yield Note(f"{AFFINITY} is now spec.nodeAffinity.required")
-
-
-def _selector(text: Any) -> tuple[Object | None, str]:
-    """The node selector in the annotation, or why there is none."""
-    try:
-        selector = msgspec.json.decode(text, type=dict).get(REQUIRED)
-    except (msgspec.MsgspecError, TypeError) as error:
-        return None, f"it cannot be read: {error}"
-    if not isinstance(selector, dict):
-        return None, f"it has no {REQUIRED}"
-    try:
-        wrong = node_selector.validate(selector, REQUIRED)
-    except (TypeError, AttributeError, KeyError):
-        return None, f"its {REQUIRED} has the wrong form"
-    return (None, str(wrong[0])) if wrong else (selector, "")
 
 
 def _source(spec: Object) -> Iterator[Note]:

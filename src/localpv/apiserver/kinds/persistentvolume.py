@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from localpv.api import fields, objects
+from localpv.api import fields, objects, volume_affinity
 from localpv.api.fields import FieldError, FieldErrors
 from localpv.api.objects import Object
 from localpv.apiserver.kinds import (
     pod_node_labels,
     volume_access,
-    volume_affinity,
     volume_equality,
     volume_sources,
     volume_spec,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator
 
-from localpv.api import fields, names
+from localpv.api import fields, names, volume_affinity
 from localpv.api.fields import FieldError
 from localpv.api.objects import Object
-from localpv.apiserver.kinds import volume_access, volume_affinity, volume_sources
+from localpv.apiserver.kinds import volume_access, volume_sources
 
 Errors = Iterator[FieldError]
 

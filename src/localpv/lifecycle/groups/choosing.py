@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from localpv.api import volume_affinity
 from localpv.api.kinds import Node, PersistentVolume, PersistentVolumeClaim
 from localpv.lifecycle.matching import fitting
 from localpv.lifecycle.matching.offers import Offers
@@ -31,7 +32,7 @@ class Nodes:
 
     def of(self, volume: PersistentVolume) -> list[Node]:
         """Where a volume can be used."""
-        named = _hostnames(volume)
+        named = volume_affinity.of(volume).values(HOSTNAME)
         if named is None:
             return [node for node in self._all.values() if fitting.fits_node(volume, node)]
         likely = (node for name in named for node in self._by_hostname.get(name, ()))
@@ -77,20 +78,6 @@ def choose(
 
 def _takes_pods(node: Node) -> bool:
     return not node.spec.unschedulable and not node.metadata.deleting
-
-
-def _hostnames(volume: PersistentVolume) -> set[str] | None:
-    """The host names that a volume's affinity asks for; None when it does not ask by name."""
-    affinity = volume.spec.node_affinity
-    if affinity is None or affinity.required is None:
-        return None
-    found: set[str] = set()
-    for term in affinity.required.node_selector_terms:
-        named = [one for one in term.match_expressions if one.key == HOSTNAME and one.operator == "In"]
-        if not named:
-            return None
-        found.update(named[0].values)
-    return found
 
 
 def _candidates(

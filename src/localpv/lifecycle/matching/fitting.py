@@ -7,10 +7,8 @@ from functools import lru_cache
 
 import msgspec
 
-from localpv.api import selectors
+from localpv.api import selectors, volume_affinity
 from localpv.api.kinds import LabelSelector, Node, PersistentVolume, PersistentVolumeClaim, StorageClass
-from localpv.api.kinds.volumes import VolumeNodeAffinity
-from localpv.api.node_selector import NodeSelector
 from localpv.api.quantity import Quantity
 
 CLASS = "volume.beta.kubernetes.io/storage-class"
@@ -100,8 +98,7 @@ def is_free(volume: PersistentVolume) -> bool:
 
 def fits_node(volume: PersistentVolume, node: Node) -> bool:
     """Whether the volume can be used on a node; without node affinity it can be on every one."""
-    affinity = volume.spec.node_affinity
-    return affinity is None or affinity.required is None or _read_affinity(affinity).matches(node.metadata.labels)
+    return volume_affinity.of(volume).matches(node.metadata.labels)
 
 
 def mismatch(volume: PersistentVolume, claim: PersistentVolumeClaim) -> Mismatch | None:
@@ -139,8 +136,3 @@ def selector_of(claim: PersistentVolumeClaim) -> selectors.LabelSelector | None:
 
 def _read_selector(selector: LabelSelector) -> selectors.LabelSelector:
     return selectors.from_object(msgspec.to_builtins(selector))
-
-
-@lru_cache(maxsize=4096)
-def _read_affinity(affinity: VolumeNodeAffinity) -> NodeSelector:
-    return NodeSelector(msgspec.to_builtins(affinity.required))

@@ -9,15 +9,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-import msgspec
-
 from localpv import errors
-from localpv.api import node_selector
+from localpv.api import volume_affinity
 from localpv.api.objects import Object
 from localpv.client.objects import UntypedObjects
-
-ANNOTATION = "volume.alpha.kubernetes.io/node-affinity"
-REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +27,11 @@ class Change:
 
     def patch(self) -> Object:
         # Field and annotation change together: at no moment can the volume be used anywhere.
-        metadata = {"uid": self.uid, "resourceVersion": self.resource_version, "annotations": {ANNOTATION: None}}
+        metadata = {
+            "uid": self.uid,
+            "resourceVersion": self.resource_version,
+            "annotations": {volume_affinity.ANNOTATION: None},
+        }
         changed: Object = {"metadata": metadata}
         if self.affinity is not None:
             changed["spec"] = {"nodeAffinity": self.affinity}
@@ -50,22 +49,13 @@ class Problem:
 def plan(volume: Object) -> Change | Problem | None:
     """What is to be done with a volume; None when it has no such annotation."""
     meta = volume["metadata"]
-    text = (meta.get("annotations") or {}).get(ANNOTATION)
+    text = (meta.get("annotations") or {}).get(volume_affinity.ANNOTATION)
     if text is None:
         return None
     name = meta["name"]
-    try:
-        selector = msgspec.json.decode(text, type=dict).get(REQUIRED)
-    except msgspec.MsgspecError as error:
-        return Problem(name=name, message=f"its annotation is not readable: {error}")
-    if not isinstance(selector, dict):
-        return Problem(name=name, message=f"its annotation has no {REQUIRED}")
-    try:
-        wrong = node_selector.validate(selector, REQUIRED)
-    except (TypeError, AttributeError, KeyError):
-        return Problem(name=name, message=f"its annotation has a {REQUIRED} of the wrong form")
-    if wrong:
-        return Problem(name=name, message=f"its annotation is wrong: {wrong[0]}")
+    selector, why = volume_affinity.parse(text)
+    if selector is None:
+        return Problem(name=name, message=f"its annotation is wrong: {why}")
     wanted = {"required": selector}
     present = (volume.get("spec") or {}).get("nodeAffinity")
     if present is not None and present != wanted:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from localpv.api import kinds
+from localpv.api import kinds, volume_affinity
 from localpv.api.kinds.localdisk import DiskKind, LocalDisk, VolumeMode
 from localpv.api.objects import Object
 from localpv.lifecycle.config import cleaners
@@ -15,7 +15,6 @@ from localpv.lifecycle.config.settings import ClassSettings, Configuration, Recl
 from localpv.lifecycle.publish import capacity, naming
 
 HOSTNAME = "kubernetes.io/hostname"
-ALPHA_AFFINITY = "volume.alpha.kubernetes.io/node-affinity"
 DISK = "localpv.dev/disk"
 """Annotation: the name of the LocalDisk."""
 
@@ -84,8 +83,7 @@ def build(
     if storage_class.mount_options:
         volume["mountOptions"] = list(storage_class.mount_options)
     if configuration.use_alpha_api:
-        affinity = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
-        annotations[ALPHA_AFFINITY] = msgspec.json.encode(affinity).decode()
+        annotations[volume_affinity.ANNOTATION] = volume_affinity.annotation(terms)
     else:
         volume["nodeAffinity"] = {"required": {"nodeSelectorTerms": terms}}
     metadata: Object = {

@@ -15,12 +15,9 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import datetime
 
-import msgspec
-
 from localpv import errors
-from localpv.api import kinds
+from localpv.api import kinds, volume_affinity
 from localpv.api.kinds import Node, PersistentVolume, PersistentVolumeClaim
-from localpv.api.node_selector import NodeSelector
 from localpv.client.client import Client
 from localpv.client.pacing import Clock
 from localpv.lifecycle.config.settings import NodeLossPolicy
@@ -156,20 +153,13 @@ class NodeLoss:
 
 def is_lost(volume: PersistentVolume, nodes: Iterable[Node]) -> bool:
     """Whether none of the nodes can have the volume; False when nobody can tell."""
-    affinity = volume.spec.node_affinity
-    required = affinity.required if affinity is not None else None
-    names = {volume.metadata.labels.get(NODE_LABEL, "")} - {""}
-    if required is not None:
-        for term in required.node_selector_terms:
-            for expression in term.match_expressions:
-                if expression.key == HOSTNAME and expression.operator == "In":
-                    names.update(expression.values)
-    if required is None and not names:
+    affinity = volume_affinity.of(volume)
+    names = {volume.metadata.labels.get(NODE_LABEL, ""), *affinity.mentioned(HOSTNAME)} - {""}
+    if not affinity.readable or (not affinity.names_nodes and not names):
         return False
-    selector = NodeSelector(msgspec.to_builtins(required)) if required is not None else None
     for node in nodes:
         meta = node.metadata
-        if meta.name in names or (selector is not None and selector.matches(meta.labels, meta.name)):
+        if meta.name in names or (affinity.names_nodes and affinity.matches(meta.labels, meta.name)):
             return False
     return True
 

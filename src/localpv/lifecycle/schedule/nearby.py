@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from localpv.api import volume_affinity
 from localpv.api.kinds import Node, PersistentVolume, PersistentVolumeClaim, StorageClass
 from localpv.lifecycle.matching import fitting, offers
 from localpv.lifecycle.matching.offers import Offers
@@ -81,16 +82,5 @@ class Nearby:
                 yield shelf
 
     def _shelves_for(self, volume: PersistentVolume) -> list[Offers]:
-        anchors = _anchors(volume)
+        anchors = volume_affinity.of(volume).anchors(most=MOST_ANCHORS)
         return [self._anchored.setdefault(anchor, Offers()) for anchor in anchors] or [self._elsewhere]
-
-
-def _anchors(volume: PersistentVolume) -> list[_Anchor]:
-    """Labels of which a node must have one, so that the volume can be used there; none when that cannot be told."""
-    affinity = volume.spec.node_affinity
-    if affinity is None or affinity.required is None or len(affinity.required.node_selector_terms) != 1:
-        return []
-    for each in affinity.required.node_selector_terms[0].match_expressions:
-        if each.operator == "In" and 0 < len(each.values) <= MOST_ANCHORS:
-            return [(each.key, value) for value in dict.fromkeys(each.values)]
-    return []

@@ -209,7 +209,7 @@ def _opened(file: Path) -> Iterator[tarfile.TarFile]:
         raise errors.ConfigurationError(f"{file} is no archive: {error}") from error
 
 
-def _copy(packed: IO[bytes], to: Callable[[bytes], object]) -> None:
+def _copy(packed: gzip.GzipFile, to: Callable[[bytes], object]) -> None:
     """Everything, as long as it is not more than any image is: a few bytes can unpack to fill the disk."""
     read = 0
     while chunk := packed.read(1 << 20):

@@ -76,7 +76,8 @@ class Unpacker:
             with tarfile.open(fileobj=layer, mode="r|*", tarinfo=_Member) as tar:
                 for member in tar:
                     self._count(member)
-                    tar.members, member.pax_headers = [], {}  # which tarfile would keep, for millions of entries
+                    # Which tarfile would keep, for millions of entries.
+                    tar.members, member.pax_headers = [], {}  # type: ignore[attr-defined]
                     path = _inside(member.name)
                     if not path:
                         folders[""] = member

@@ -12,11 +12,10 @@ from tests.unit.apiserver.kinds.steps import causes
 
 from localpv.api.fields import FieldErrors
 from localpv.api.objects import Object
-from localpv.apiserver.kinds import volume_affinity
 from localpv.apiserver.kinds.base import Gates
 from localpv.apiserver.kinds.persistentvolume import PersistentVolume
 
-ANNOTATION = volume_affinity.ANNOTATION
+ANNOTATION = "volume.alpha.kubernetes.io/node-affinity"
 ON_NODE_1 = {
     "nodeSelectorTerms": [
         {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["node-1"]}]}
@@ -177,7 +176,6 @@ def test_annotation_with_required_node_affinity_is_enough_for_a_local_volume() -
     volume, errors = created(a_volume(nodeAffinity=None, annotations={ANNOTATION: text}))
 
     assert errors == []
-    assert volume_affinity.selector(volume) == ON_NODE_1
     assert any(ANNOTATION in warning for warning in volumes.warnings(volume))
 
 
@@ -189,14 +187,6 @@ def test_annotation_is_checked_as_closely_as_the_field() -> None:
 
     assert [error.reason for error in errors] == ["FieldValueInvalid"]
     assert errors[0].field.endswith("nodeSelectorTerms[0].matchExpressions[0].operator")
-
-
-def test_field_goes_before_annotation_when_asked_for_the_nodes() -> None:
-    other = json.dumps({"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}})
-    volume = a_volume(annotations={ANNOTATION: other})
-
-    assert volume_affinity.selector(volume) == ON_NODE_1
-    assert volume_affinity.selector(a_volume(nodeAffinity=None)) is None
 
 
 @pytest.mark.seed("API-6")

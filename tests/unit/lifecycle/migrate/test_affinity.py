@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from localpv.api.kinds import PersistentVolume
+from localpv.api.volume_affinity import ANNOTATION, REQUIRED
 from localpv.client.client import Client
 from localpv.lifecycle.migrate import affinity
 from localpv.lifecycle.migrate.affinity import Change, Problem
@@ -22,22 +23,22 @@ def a_volume(annotation: Any = None, **spec: Any) -> dict[str, Any]:
     metadata: dict[str, Any] = {"name": "pv", "uid": "u", "resourceVersion": "1"}
     if annotation is not None:
         text = annotation if isinstance(annotation, str) else json.dumps(annotation)
-        metadata["annotations"] = {affinity.ANNOTATION: text, "other": "stays"}
+        metadata["annotations"] = {ANNOTATION: text, "other": "stays"}
     return {"metadata": metadata, "spec": spec}
 
 
 @pytest.mark.seed("AFF-6")
 def test_annotation_becomes_the_field_in_one_patch_that_names_the_volume_it_was_planned_for() -> None:
-    change = affinity.plan(a_volume({affinity.REQUIRED: SELECTOR}))
+    change = affinity.plan(a_volume({REQUIRED: SELECTOR}))
     assert isinstance(change, Change)
     assert change.patch() == {
-        "metadata": {"uid": "u", "resourceVersion": "1", "annotations": {affinity.ANNOTATION: None}},
+        "metadata": {"uid": "u", "resourceVersion": "1", "annotations": {ANNOTATION: None}},
         "spec": {"nodeAffinity": FIELD},
     }
 
 
 def test_annotation_that_says_what_the_field_says_only_goes() -> None:
-    change = affinity.plan(a_volume({affinity.REQUIRED: SELECTOR}, nodeAffinity=FIELD))
+    change = affinity.plan(a_volume({REQUIRED: SELECTOR}, nodeAffinity=FIELD))
     assert isinstance(change, Change)
     assert "spec" not in change.patch()
 
@@ -50,13 +51,13 @@ def test_volume_without_the_annotation_is_left_alone() -> None:
 @pytest.mark.parametrize(
     ("annotation", "spec", "word"),
     [
-        ("{", {}, "not readable"),
-        ("[]", {}, "not readable"),
+        ("{", {}, "cannot be read"),
+        ("[]", {}, "cannot be read"),
         ({}, {}, "has no"),
-        ({affinity.REQUIRED: {"nodeSelectorTerms": []}}, {}, "wrong"),
-        ({affinity.REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [{"operator": "Is"}]}]}}, {}, "wrong"),
-        ({affinity.REQUIRED: {"nodeSelectorTerms": "n1"}}, {}, "wrong"),
-        ({affinity.REQUIRED: SELECTOR}, {"nodeAffinity": {"required": {"nodeSelectorTerms": []}}}, "different"),
+        ({REQUIRED: {"nodeSelectorTerms": []}}, {}, "wrong"),
+        ({REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [{"operator": "Is"}]}]}}, {}, "wrong"),
+        ({REQUIRED: {"nodeSelectorTerms": "n1"}}, {}, "cannot be read"),
+        ({REQUIRED: SELECTOR}, {"nodeAffinity": {"required": {"nodeSelectorTerms": []}}}, "different"),
     ],
 )  # fmt: skip
 def test_volume_that_cannot_be_migrated_is_named_with_the_reason(annotation: Any, spec: Any, word: str) -> None:
@@ -69,7 +70,7 @@ def test_volume_that_cannot_be_migrated_is_named_with_the_reason(annotation: Any
 async def test_survey_changes_nothing_and_a_second_run_finds_nothing() -> None:
     api = FakeApi()
     path = "/api/v1/persistentvolumes/pv"
-    volume = a_volume({affinity.REQUIRED: SELECTOR})
+    volume = a_volume({REQUIRED: SELECTOR})
     volume["metadata"] = {"annotations": volume["metadata"]["annotations"]}
     before = api.put(path, volume)
     api.put("/api/v1/persistentvolumes/new", {"spec": {"nodeAffinity": FIELD}})
@@ -87,7 +88,7 @@ async def test_survey_changes_nothing_and_a_second_run_finds_nothing() -> None:
 async def test_volume_that_changed_since_the_survey_is_left_for_the_next_run() -> None:
     api = FakeApi()
     path = "/api/v1/persistentvolumes/pv"
-    api.put(path, {"metadata": {"annotations": {affinity.ANNOTATION: json.dumps({affinity.REQUIRED: SELECTOR})}}})
+    api.put(path, {"metadata": {"annotations": {ANNOTATION: json.dumps({REQUIRED: SELECTOR})}}})
     volumes = Client(api, field_manager="test").untyped(PersistentVolume.resource)
     (change,) = [each async for each in affinity.survey(volumes)]
     api.put(path, api.objects[path])
