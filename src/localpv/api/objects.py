@@ -15,10 +15,14 @@ Object = dict[str, Any]
 _last_second: tuple[int, str] = (0, "")
 
 
+_END_OF_TIME = 253402300799
+"""The last second of the year 9999: what RFC 3339 can write. A grace period may be 64 bits of seconds long."""
+
+
 def now(*, after: int = 0) -> str:
     """The present time, or some seconds later, as creationTimestamp and its like carry it: UTC, whole seconds."""
     global _last_second
-    second = int(time.time()) + after
+    second = min(int(time.time()) + after, _END_OF_TIME)
     if _last_second[0] != second:  # every write asks several times a second
         _last_second = second, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(second))
     return _last_second[1]

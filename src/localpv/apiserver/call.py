@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from localpv.api import fields, status
+from localpv.api import fields, selectors, status
 from localpv.api.objects import Object
 from localpv.apiserver.auth.identity import MASTERS, User
 from localpv.apiserver.registry import Kind
@@ -48,10 +48,10 @@ class Call:
         value = self.query.get(name)
         if value is None or value == "":
             return None
-        try:
-            return int(value)
-        except ValueError:
-            raise BadRequest(f'the option {name} takes a whole number, not "{value}"') from None
+        number = selectors.whole_number(value)
+        if number is None:
+            raise BadRequest(f'the option {name} takes a whole number of 64 bits, not "{value[:100]}"')
+        return number
 
 
 FIELD_VALIDATION = ("Ignore", "Warn", "Strict")

@@ -28,6 +28,7 @@ from localpv.apiserver.openapi.documents import Documents
 from localpv.apiserver.plain_paths import UNKNOWN, PlainPaths
 from localpv.apiserver.registry import Kind, Kinds
 from localpv.apiserver.revisions import Revisions
+from localpv.apiserver.shapes import Shapes
 from localpv.apiserver.verbs import create as creating
 from localpv.apiserver.verbs import delete as deleting
 from localpv.apiserver.verbs import get as getting
@@ -50,6 +51,10 @@ from localpv.errors import (
 from localpv.store.store import Store
 
 log = logging.getLogger(__name__)
+
+_METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE"})
+"""Resources take these and no others. An answer to HEAD has no body, and neither watches nor long lists are any use
+without: they would put one on the connection, where it is read as the next answer."""
 
 _OPTIONS = {"create": "CreateOptions", "update": "UpdateOptions", "patch": "PatchOptions"}
 
@@ -74,9 +79,11 @@ class Handler:
         documents: Documents,
         is_ready: Callable[[], bool],
         observer: Observer,
+        shapes: Shapes,
     ) -> None:
         self._store = store
         self._observer = observer
+        self._shapes = shapes
         self._kinds = kinds
         self._writer = writer
         self._access = access
@@ -152,7 +159,7 @@ class Handler:
             raise NotFound(UNKNOWN)
         if not address.subresource and verb not in resource.verbs:
             raise status.method_not_allowed(resource.plural, resource.group)
-        if verb in ("update", "patch") and not address.name:
+        if request.method not in _METHODS or (verb in ("update", "patch") and not address.name):
             raise status.method_not_allowed(resource.plural, resource.group)
         if resource.namespaced and not address.namespace and (address.name or verb not in ("list", "watch")):
             raise status.method_not_allowed(resource.plural, resource.group)
@@ -166,7 +173,8 @@ class Handler:
         )
         if kind.deprecation:
             call.warnings.append(kind.deprecation)
-        form = negotiation.form(request.headers.get("Accept", ""))
+        tables = resource not in self._access.reviews and address.subresource in ("", "status", "scale", "exec")
+        form = negotiation.form(request.headers.get("Accept", ""), tables=tables)
         if address.subresource in ("log", "exec"):
             return await self.insides.answer(request, call, verb)
         if verb == "get":
@@ -196,7 +204,7 @@ class Handler:
         return reply
 
     async def _write(self, call: Call, verb: str, raw: bytes, media_type: str) -> Reply:
-        writer = self._writer
+        writer, shapes = self._writer, self._shapes
         match verb, call.subresource:
             case "create", "":
                 if call.name:
@@ -210,17 +218,17 @@ class Handler:
             case "create", "binding":
                 return await self._bind(call, body.decode(raw, media_type))
             case "create", "eviction":
-                return await subresources.evict(call, body.decode(raw, media_type), writer=writer)
+                return await subresources.evict(call, body.decode(raw, media_type), writer=writer, shapes=shapes)
             case "create", "token":
                 return self._token(call, body.decode(raw, media_type))
             case "update", "" | "status" | "finalize":
                 return await updating.update(call, body.decode(raw, media_type), raw, writer=writer)
             case "update", "scale":
-                return await subresources.update_scale(call, body.decode(raw, media_type), writer=writer)
+                return await subresources.update_scale(call, body.decode(raw, media_type), writer=writer, shapes=shapes)
             case "patch", "" | "status":
                 return await patching.patch(call, raw, media_type, writer=writer)
             case "patch", "scale":
-                return await subresources.patch_scale(call, raw, media_type, writer=writer)
+                return await subresources.patch_scale(call, raw, media_type, writer=writer, shapes=shapes)
         raise status.method_not_allowed(call.kind.resource.plural, call.kind.resource.group)
 
     async def _bind(self, call: Call, value: Any) -> Reply:
@@ -239,6 +247,8 @@ class Handler:
         if call.subresource:
             raise status.method_not_allowed(call.kind.resource.plural, call.kind.resource.group)
         value = body.decode(raw, "" if media_type == "application/octet-stream" else media_type) if raw else None
+        if value is not None:
+            value = self._shapes.take_in(value, "DeleteOptions")
         wish, call.dry_run = deleting.options(value, call.query)
         if verb == "delete":
             return await deleting.delete(call, wish, writer=self._writer)

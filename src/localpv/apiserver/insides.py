@@ -52,6 +52,8 @@ class Insides:
         call.subresource = ""
         reply = await getting.get(call, store=self._store, revisions=self._revisions)
         pod = reply.obj or decode(reply.value)
+        if subresource == "log":
+            logs.options(call)  # what is wrong with the request is wrong whoever runs the pods
         if self.pods is None:
             raise Unavailable(
                 "nobody runs pods on this machine, so there is nothing to look into; see the server's log"

@@ -28,8 +28,8 @@ _TRANSFORMS = ("Table", "PartialObjectMetadata", "PartialObjectMetadataList")
 _PLAIN_RANGES = frozenset({JSON, "*/*", "application/*", "text/*", ""})
 
 
-def form(accept: str) -> Form:
-    """The first form of an Accept header that this server speaks."""
+def form(accept: str, *, tables: bool = True) -> Form:
+    """The first form of an Accept header that this server speaks; not everything can be shown as a table."""
     if accept in _PLAIN_RANGES:
         return PLAIN
     for part in accept.split(","):
@@ -40,6 +40,8 @@ def form(accept: str) -> Form:
             wanted = options.get("as", "")
             if not wanted:
                 return PLAIN
+            if wanted == "Table" and not tables:
+                continue
             if wanted in _TRANSFORMS and options.get("g") == "meta.k8s.io" and options.get("v") in ("v1", "v1beta1"):
                 return Form(wanted, options["v"])
         elif media == "application/yaml":

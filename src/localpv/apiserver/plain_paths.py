@@ -12,10 +12,11 @@ from localpv.apiserver.access import Access
 from localpv.apiserver.auth.identity import User
 from localpv.apiserver.openapi.documents import Documents
 from localpv.apiserver.registry import Kinds
-from localpv.errors import NotFound
+from localpv.errors import MethodNotAllowed, NotFound
 
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 UNKNOWN = "the server could not find the requested resource"
+_WITH_METHODS = ("/api", "/version", "/openapi")
 _HEALTH = frozenset({"/livez", "/readyz", "/healthz"})
 
 
@@ -42,8 +43,8 @@ class PlainPaths:
         if path in _HEALTH:
             return self._health(path, verbose="verbose" in request.raw_path.partition("?")[2])
         self._access.require_path(user, method.lower(), path)
-        if method not in ("GET", "HEAD"):
-            raise NotFound(UNKNOWN)
+        if method != "GET" and path.startswith(_WITH_METHODS):
+            raise MethodNotAllowed("the server does not allow this method on the requested resource")
         if path == "/metrics" and (text := self._metrics()):
             return web.Response(body=text.encode(), headers={"Content-Type": METRICS_TYPE})
         accept, etag = request.headers.get("Accept", ""), request.headers.get("If-None-Match", "")

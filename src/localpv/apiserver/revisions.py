@@ -22,8 +22,8 @@ class Revisions:
         """None when the client did not say."""
         if not text:
             return None
-        if not text.isascii() or not text.isdigit() or int(text) >= 1 << 63:
-            problem = fields.invalid("resourceVersion", text, "it must be one that the server gave out")
+        if not text.isascii() or not text.isdigit() or len(text) > 20 or int(text) >= 1 << 63:
+            problem = fields.invalid("resourceVersion", text[:100], "it must be one that the server gave out")
             raise BadRequest(f"invalid resource version: {problem}")
         return int(text)
 

@@ -22,6 +22,7 @@ from localpv.apiserver.handler import Handler
 from localpv.apiserver.kinds.base import Gates
 from localpv.apiserver.observing import Observer, Unobserved
 from localpv.apiserver.pod_access import PodAccess
+from localpv.apiserver.shapes import Shapes
 from localpv.apiserver.upkeep.definitions import DefinitionKeeper
 from localpv.apiserver.upkeep.events import forget_old_events
 from localpv.apiserver.upkeep.garbage import GarbageCollector
@@ -128,6 +129,7 @@ class ApiServer:
             documents=documents,
             is_ready=lambda: self._ready,
             observer=self._observer,
+            shapes=Shapes(self.catalogue),
         )
         definitions.load()
         keepers = (definitions, garbage, namespaces, protection)

@@ -76,7 +76,7 @@ class DaemonSet(common.Workload):
 
 def _template_generation(obj: Object) -> int:
     text = (obj["metadata"].get("annotations") or {}).get(TEMPLATE_GENERATION, "")
-    return int(text) if text.isascii() and text.isdigit() else 0
+    return selectors.whole_number(text) or 0
 
 
 def _set_template_generation(obj: Object, number: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 
 from localpv.api import fields, names
@@ -20,13 +21,16 @@ class MalformedIndexes(ValueError):
     """A list of completion indexes such as `1,3-5` cannot be read."""
 
 
+_IS_INDEX = re.compile(r"[0-9]{1,10}").fullmatch
+
+
 def intervals(text: str, completions: int) -> list[tuple[int, int]]:
     """First and last index of each piece of `1,3-5`; they rise, and stay below the number of completions."""
     found: list[tuple[int, int]] = []
     last = -1
     for piece in text.split(",") if text else ():
         ends = piece.split("-")
-        if len(ends) > 2 or not all(end.isascii() and end.isdigit() for end in ends):
+        if len(ends) > 2 or any(_IS_INDEX(end) is None for end in ends):
             raise MalformedIndexes(f"{piece!r} is neither an index nor two with a dash between")
         first, final = int(ends[0]), int(ends[-1])
         if first <= last or (len(ends) == 2 and final <= first):

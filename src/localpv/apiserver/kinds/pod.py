@@ -135,7 +135,11 @@ def _annotations(annotations: dict[str, str], spec: Object) -> Errors:
 def _is_cost(text: str) -> bool:
     digits = text.removeprefix("-")
     return (
-        digits.isascii() and digits.isdigit() and -(2**31) <= int(text) < 2**31 and (digits == "0" or digits[0] != "0")
+        len(text) < 12
+        and digits.isascii()
+        and digits.isdigit()
+        and -(2**31) <= int(text) < 2**31
+        and (digits == "0" or digits[0] != "0")
     )
 
 

@@ -65,7 +65,7 @@ def address(value: str, path: str) -> Errors:
 def family(value: str) -> int:
     """4 or 6; 0 when it is no address."""
     # Kubernetes has always read 010.0.0.1 as 10.0.0.1 here.
-    if value.count(".") == 3 and value.replace(".", "").isdigit():
+    if value.count(".") == 3 and len(value) < 100 and value.replace(".", "").isdigit():
         value = ".".join(str(int(part)) for part in value.split(".") if part)
     try:
         return ipaddress.ip_address(value).version if "%" not in value else 0

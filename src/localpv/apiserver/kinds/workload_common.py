@@ -12,9 +12,10 @@ from localpv.api.fields import FieldError, FieldErrors
 from localpv.api.objects import Object
 from localpv.apiserver.kinds import pod_template
 from localpv.apiserver.kinds.base import StatusStrategy
+from localpv.errors import Invalid
 
-_IS_PERCENT = re.compile(r"[0-9]+%").fullmatch
-_IS_NUMBER = re.compile(r"[+-]?[0-9]+").fullmatch
+_IS_PERCENT = re.compile(r"[0-9]{1,9}%").fullmatch
+_IS_NUMBER = re.compile(r"[+-]?[0-9]{1,9}").fullmatch
 
 
 class Workload(StatusStrategy):
@@ -191,7 +192,9 @@ def apply_scale(obj: Object, scale: Object, paths: ScalePaths = BUILT_IN) -> Non
     place = obj
     for key in way:
         place = place.setdefault(key, {})
-    place[last] = scale.get("spec", {}).get("replicas", 0)
+        if not isinstance(place, dict):
+            raise Invalid(f"the object cannot be scaled: {key} on the way to {paths.spec} is no object")
+    place[last] = (scale.get("spec") or {}).get("replicas", 0)
 
 
 def _selector_text(obj: Object, paths: ScalePaths) -> str:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
 
-from localpv.api import fields, status
+from localpv.api import fields, selectors, status
 from localpv.api.fields import FieldError
 from localpv.api.objects import Object
 from localpv.apiserver.call import Call, Reply
@@ -19,26 +18,19 @@ from localpv.store.store import Store
 PROPAGATION = ("Background", "Foreground", "Orphan")
 
 
-def options(value: Any, query: Mapping[str, str]) -> tuple[Deletion, bool]:
+def options(value: Object | None, query: Mapping[str, str]) -> tuple[Deletion, bool]:
     """(what is asked, dry run), from a DeleteOptions body or, without one, from the query."""
     if value is None:
         value = {name: query[name] for name in ("propagationPolicy", "dryRun") if query.get(name)}
-        for name in ("gracePeriodSeconds",):
-            if query.get(name):
-                value[name] = _whole_number(name, query[name])
+        if query.get("gracePeriodSeconds"):
+            value["gracePeriodSeconds"] = _seconds(query["gracePeriodSeconds"])
         if "orphanDependents" in query:
             value["orphanDependents"] = query["orphanDependents"] in ("", "true", "1")
         if "dryRun" in value:
             value["dryRun"] = [value["dryRun"]]
-    if not isinstance(value, dict):
-        raise BadRequest("the body of a DELETE must be a DeleteOptions object")
-    if value.get("kind", "DeleteOptions") != "DeleteOptions":
-        raise BadRequest(f"the body of a DELETE must be a DeleteOptions object, not a {value['kind']}")
     grace = value.get("gracePeriodSeconds")
-    if grace is not None:
-        grace = _whole_number("gracePeriodSeconds", grace)
-        if grace < 0:
-            raise _wrong(fields.invalid("gracePeriodSeconds", grace, "must not be negative"))
+    if grace is not None and grace < 0:
+        raise _wrong(fields.invalid("gracePeriodSeconds", grace, "must not be negative"))
     propagation = value.get("propagationPolicy") or ""
     orphan = value.get("orphanDependents")
     if propagation and orphan is not None:
@@ -55,8 +47,6 @@ def options(value: Any, query: Mapping[str, str]) -> tuple[Deletion, bool]:
     if dry_run not in ([], ["All"]):
         raise _wrong(fields.not_supported("dryRun", dry_run, ["All"]))
     preconditions = value.get("preconditions") or {}
-    if not isinstance(preconditions, dict):
-        raise BadRequest("preconditions must be an object")
     wish = Deletion(
         grace_seconds=grace,
         propagation=propagation,
@@ -70,13 +60,11 @@ def _wrong(cause: FieldError) -> Invalid:
     return status.invalid_options("DeleteOptions", cause)
 
 
-def _whole_number(name: str, value: Any) -> int:
-    try:
-        if isinstance(value, bool):
-            raise ValueError
-        return int(value)
-    except (TypeError, ValueError):
-        raise BadRequest(f"{name} must be a whole number") from None
+def _seconds(text: str) -> int:
+    number = selectors.whole_number(text)
+    if number is None:
+        raise BadRequest("gracePeriodSeconds must be a whole number of 64 bits")
+    return number
 
 
 async def delete(call: Call, wish: Deletion, *, writer: Writer) -> Reply:

@@ -57,10 +57,8 @@ class Page:
 async def select(call: Call, *, store: Store, revisions: Revisions) -> Page:
     """The rows of one page."""
     kind, selection = call.kind, Selection(call)
-    limit = call.number("limit") or 0
+    limit = max(call.number("limit") or 0, 0)  # below zero it says as little as zero, as on Kubernetes
     call.number("timeoutSeconds")  # says nothing to a list, but must be a number all the same
-    if limit < 0:
-        raise BadRequest("the option limit must not be negative")
     table = store.table(kind.resource.storage_prefix)
     revision, start_key, exact = await _where(call, store=store, revisions=revisions)
     if exact and revision < max(store.compacted, table.forgotten) and revision < store.revision:

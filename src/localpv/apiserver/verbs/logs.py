@@ -37,7 +37,10 @@ def options(call: Call) -> LogOptions:
         since = datetime.fromisoformat(now()).timestamp() - seconds
     elif moment:
         try:
-            since = datetime.fromisoformat(moment).timestamp()
+            read = datetime.fromisoformat(moment)
+            if read.tzinfo is None:
+                raise ValueError("it does not say in which zone")
+            since = read.timestamp()
         except ValueError:
             raise BadRequest(f'the option sinceTime takes a time such as {now()}, not "{moment}"') from None
     return LogOptions(

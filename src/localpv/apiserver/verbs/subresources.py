@@ -10,10 +10,11 @@ from localpv.api.patch import json_patch, merge_patch
 from localpv.apiserver import body
 from localpv.apiserver.call import Call, Reply
 from localpv.apiserver.kinds import workload_common
+from localpv.apiserver.shapes import Shapes
 from localpv.apiserver.verbs import delete as deleting
 from localpv.apiserver.verbs.patch import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
-from localpv.apiserver.writing import Writer, decode, encode
-from localpv.errors import BadRequest, UnsupportedMediaType
+from localpv.apiserver.writing import Transform, Writer, decode, encode
+from localpv.errors import BadRequest, Invalid, UnsupportedMediaType
 
 
 def read_scale(call: Call, parent: Reply) -> Reply:
@@ -22,29 +23,35 @@ def read_scale(call: Call, parent: Reply) -> Reply:
     return Reply(encode(scale), parent.status, scale)
 
 
-async def update_scale(call: Call, value: Any, *, writer: Writer) -> Reply:
+async def update_scale(call: Call, value: Any, *, writer: Writer, shapes: Shapes) -> Reply:
     """PUT of a Scale: changes the number of replicas in the workload."""
-    if not isinstance(value, dict) or value.get("kind", "Scale") != "Scale":
-        raise BadRequest("the body of the request must be a Scale")
-    return await _change_scale(call, lambda _: value, writer=writer)
+    scale = shapes.take_in(value, "Scale")
+    if (scale.get("metadata") or {}).get("name") != call.name:
+        raise BadRequest(f"metadata.name of the Scale must be {call.name}, as on the URL")
+    return await _change_scale(call, lambda _: scale, writer=writer)
 
 
-async def patch_scale(call: Call, raw: bytes, media_type: str, *, writer: Writer) -> Reply:
+async def patch_scale(call: Call, raw: bytes, media_type: str, *, writer: Writer, shapes: Shapes) -> Reply:
     value = body.decode_json(raw)
-    if media_type == JSON_PATCH:
-        return await _change_scale(call, lambda scale: json_patch.apply(scale, value), writer=writer)
-    if media_type in (MERGE_PATCH, STRATEGIC_PATCH):
-        return await _change_scale(call, lambda scale: merge_patch.apply(scale, value), writer=writer)
-    raise UnsupportedMediaType(f"a Scale takes {JSON_PATCH} and {MERGE_PATCH}, not {media_type}")
+    if media_type not in (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH):
+        raise UnsupportedMediaType(f"a Scale takes {JSON_PATCH} and {MERGE_PATCH}, not {media_type}")
+    apply = json_patch.apply if media_type == JSON_PATCH else merge_patch.apply
+
+    def change(scale: Object) -> Object:
+        patched = apply(scale, value)
+        try:
+            return shapes.take_in(patched, "Scale")
+        except BadRequest as error:
+            # The patch was well formed; it is the Scale that it leads to which is none.
+            raise Invalid(error.message) from error
+
+    return await _change_scale(call, change, writer=writer)
 
 
-async def _change_scale(call: Call, change: Any, *, writer: Writer) -> Reply:
+async def _change_scale(call: Call, change: Transform, *, writer: Writer) -> Reply:
     def transform(obj: Object) -> Object:
         scale = change(workload_common.to_scale(obj, call.kind.scale))
-        if not isinstance(scale, dict):
-            raise BadRequest("the patch leaves no Scale")
-        metadata = scale.get("metadata")
-        version = metadata.get("resourceVersion") if isinstance(metadata, dict) else None
+        version = (scale.get("metadata") or {}).get("resourceVersion")
         if version and version != obj["metadata"]["resourceVersion"]:
             resource = call.kind.resource
             raise status.modified(resource.plural, resource.group, call.name)
@@ -101,10 +108,9 @@ async def bind(call: Call, binding: Object, *, writer: Writer) -> Reply:
     return Reply(encode(answer), 201)
 
 
-async def evict(call: Call, value: Any, *, writer: Writer) -> Reply:
+async def evict(call: Call, value: Any, *, writer: Writer, shapes: Shapes) -> Reply:
     """POST to pods/eviction: a deletion that a disruption budget could refuse; this server has no budgets."""
-    if not isinstance(value, dict) or value.get("kind", "Eviction") != "Eviction":
-        raise BadRequest("the body of the request must be an Eviction")
+    value = shapes.take_in(value, "Eviction")
     metadata = value.get("metadata") or {}
     if metadata.get("name", call.name) != call.name:
         raise BadRequest("name in URL does not match name in Eviction object")
