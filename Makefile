@@ -1,6 +1,6 @@
 # localpv: `make` shows this menu.
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check format bench seeds generate clean cluster test-kubernetes setup-kubernetes test-vm
+.PHONY: help setup setup-programs run test quick check format bench seeds generate clean cluster test-kubernetes setup-kubernetes test-vm
 
 VENV := .venv
 PYTHON := $(VENV)/bin/python
@@ -23,8 +23,14 @@ $(STAMP): pyproject.toml tools/setup.sh tools/packages.sh
 run: setup ## Start localpv on this machine with demo disks (Ctrl-C stops it)
 	@$(VENV)/bin/localpv up --demo
 
-test: setup ## Run all tests that need no cluster
-	@$(PYTHON) -m pytest tests/unit tests/host tests/pods tests/engine tests/journey tests/contract tests/placing tests/clients tests/workloads tests/e2e $(ARGS)
+test: setup-programs ## Run all tests that need no cluster
+	@$(PYTHON) tools/run_tests.py $(ARGS)
+
+quick: setup-programs ## Run the tests that need nothing of the machine, in parallel
+	@$(PYTHON) tools/run_tests.py --quick $(ARGS)
+
+setup-programs: setup
+	@$(PYTHON) -m tests.kubernetes.build kubectl informer
 
 test-kubernetes: setup-kubernetes ## Run the contract and all that needs a cluster on a real Kubernetes (as root)
 	@$(PYTHON) -m tests.kubernetes.control_plane --controllers --run $(PYTHON) -m pytest tests/contract $(ARGS)

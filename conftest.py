@@ -13,19 +13,17 @@ RESULTS = Path(__file__).parent / ".seeds"
 
 
 class Recorder:
+    """One in the process that was called; workers send it their reports, with what the tests carry."""
+
     def __init__(self, engine: str) -> None:
         self.engine = engine
         self.ids: dict[str, list[str]] = {}
         self.outcomes: dict[str, str] = {}
 
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        for item in items:
-            ids = [str(seed) for marker in item.iter_markers("seed") for seed in marker.args]
-            if ids:
-                self.ids[item.nodeid] = ids
-
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.nodeid in self.ids and (report.when == "call" or report.outcome != "passed"):
+        ids = [str(value) for name, value in report.user_properties if name == "seed"]
+        if ids and (report.when == "call" or report.outcome != "passed"):
+            self.ids[report.nodeid] = ids
             self.outcomes[report.nodeid] = report.outcome
 
     def pytest_sessionfinish(self) -> None:
@@ -48,7 +46,14 @@ class Recorder:
         return any(other.startswith(f"{name}[") for other in self.ids)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        item.user_properties += [("seed", str(seed)) for marker in item.iter_markers("seed") for seed in marker.args]
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    if hasattr(config, "workerinput"):
+        return
     elsewhere = config.getoption("--kubeconfig", None) or config.getoption("--on", None) == "kubernetes"
     engine = "kubernetes" if elsewhere else "embedded"
     config.pluginmanager.register(Recorder(engine), "seed-recorder")

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from tests.contract import wire
 from tests.contract.spaces import Space
-from tests.kubernetes import build
+from tests.kubernetes import skipping
 
 COMMAND_SECONDS = 30.0
 
@@ -124,29 +124,8 @@ class Kubectl:
         return [str(self.program), "--namespace", self.space.name, *words]
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    if build.kubectl_is_at_hand():
-        return
-    for item in items:
-        if "kubectl" in getattr(item, "fixturenames", ()):
-            # The first of them builds kubectl.
-            item.add_marker(pytest.mark.timeout(build.TIMEOUT_SECONDS))
-
-
-@pytest.fixture(scope="session")
-def kubectl_program() -> Path:
-    try:
-        return build.kubectl()
-    except build.Missing as missing:
-        if os.environ.get("CI"):
-            pytest.fail(str(missing))
-        pytest.skip(str(missing))
-
-
 @pytest.fixture
-def kubectl(
-    kubectl_program: Path, target: wire.Target, api: wire.Api, space: Space, tmp_path: Path
-) -> Iterator[Kubectl]:
+def kubectl(target: wire.Target, api: wire.Api, space: Space, tmp_path: Path) -> Iterator[Kubectl]:
     """kubectl as an administrator, in a fresh namespace, with a discovery cache of its own."""
     environment = {
         "PATH": os.environ["PATH"],
@@ -154,7 +133,7 @@ def kubectl(
         "KUBECONFIG": str(target.kubeconfig),
         "LC_ALL": "C.UTF-8",
     }
-    yield Kubectl(program=kubectl_program, space=space, folder=tmp_path, environment=environment)
+    yield Kubectl(program=skipping.program("kubectl"), space=space, folder=tmp_path, environment=environment)
     for line in SWEPT:
         version, plural = line.split()
         path = f"{version}/namespaces/{space.name}/{plural}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,19 +10,14 @@ from pathlib import Path
 import pytest
 from tests import engine_process
 from tests.contract import builders, wire
-from tests.kubernetes import build
+from tests.kubernetes import skipping
 
 VOLUMES = "/api/v1/persistentvolumes"
 
 
 @pytest.fixture(scope="session")
 def informer() -> Path:
-    try:
-        return build.program("informer")
-    except build.Missing as error:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(str(error))
+    return skipping.program("informer")
 
 
 class Told:

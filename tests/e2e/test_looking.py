@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.e2e import pods
 from tests.e2e.place import Place
-from tests.kubernetes import build, skipping
+from tests.kubernetes import skipping
 
 Kubectl = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -22,10 +22,7 @@ SECONDS = 60.0
 @pytest.fixture
 def kubectl(place: Place, here: pods.Here, tmp_path: Path) -> Kubectl:
     """kubectl in the namespace of the test."""
-    try:
-        program = build.kubectl()
-    except build.Missing as missing:
-        skipping.not_here(str(missing))
+    program = skipping.program("kubectl")
     environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "KUBECONFIG": str(place.target.kubeconfig)}
 
     def run(*words: str, given: str = "", terminal: bool = False) -> subprocess.CompletedProcess[str]:

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 MODULE = Path(__file__).parent / "build"
@@ -26,9 +27,6 @@ kube-apiserver needs for watches with initial events, so etcd is among them."""
 
 MODULES = {"helm": MODULE / "helm"}
 """Programs with a go.mod of their own: they are made of other versions of what Kubernetes is made of."""
-
-OLDEST_KUBECTL_MINOR = 27
-"""From 1.27 on kubectl leaves the validation of fields to the server."""
 
 TIMEOUT_SECONDS = 1800
 """A first build of kube-apiserver on two cores takes several minutes."""
@@ -73,33 +71,9 @@ def program(name: str) -> Path:
     return target
 
 
-def kubectl() -> Path:
-    """A kubectl to test with: the one of our version, else one on the PATH that is not too old, else a new build."""
-    return _kubectl_at_hand() or program("kubectl")
-
-
-def kubectl_is_at_hand() -> bool:
-    """Whether kubectl() answers without a build."""
-    return _kubectl_at_hand() is not None
-
-
 def toolchain() -> str | None:
     """The Go command of this machine, if there is one."""
     return shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
-
-
-def _kubectl_at_hand() -> Path | None:
-    built = cache() / "kubectl"
-    if built.exists():
-        return built
-    found = shutil.which("kubectl")
-    if found is None:
-        return None
-    told = subprocess.run(
-        [found, "version", "--client", "--output=json"], capture_output=True, text=True, timeout=20, check=False
-    )
-    minor = re.search(r'"minor":\s*"(\d+)', told.stdout)
-    return Path(found) if minor is not None and int(minor[1]) >= OLDEST_KUBECTL_MINOR else None
 
 
 def _build(name: str, target: Path) -> None:
@@ -135,9 +109,9 @@ def _build(name: str, target: Path) -> None:
         made.rename(target)
 
 
-def main() -> int:
-    """Build what is not built yet."""
-    for name in PACKAGES:
+def main(names: Sequence[str] = ()) -> int:
+    """Build what is not built yet: all, or those that are named."""
+    for name in names or PACKAGES:
         if place(name).exists():
             continue
         print(f"building {name} for {version()} (once, some minutes)", flush=True)
@@ -151,4 +125,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -62,10 +62,7 @@ pytestmark = pytest.mark.seed("CFG-5")
 
 @pytest.fixture(scope="module")
 def helm() -> Path:
-    try:
-        return build.program("helm")
-    except build.Missing as error:
-        skipping.not_here(str(error))
+    return skipping.program("helm")
 
 
 @pytest.fixture

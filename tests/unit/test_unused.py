@@ -61,10 +61,3 @@ def test_a_test_that_carries_an_id_is_held_to_all_names_that_it_reaches(
     ((test, ids, names),) = unused.marked_tests(path)
     assert (test, ids) == ("test_it", ["PLG-1"])
     assert names & {"supports", "shop.orphan"} == named
-
-
-def test_the_project_shows_its_requirements_by_code_in_use(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("sys.argv", ["unused.py", "--check"])
-    assert unused.main() == 0, capsys.readouterr().err

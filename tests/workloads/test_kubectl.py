@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.contract import wire
 from tests.contract.spaces import Space
-from tests.kubernetes import build
+from tests.kubernetes import skipping
 from tests.workloads.crew import Crew, image_of, is_ready, workload
 
 Kubectl = Callable[..., str]
@@ -19,10 +19,7 @@ OLD, NEW = "registry.invalid/app:1", "registry.invalid/app:2"
 
 @pytest.fixture
 def kubectl(target: wire.Target, space: Space, tmp_path: Path) -> Kubectl:
-    try:
-        program = build.program("kubectl")
-    except build.Missing as error:
-        pytest.skip(str(error))
+    program = skipping.program("kubectl")
 
     def run(*words: str) -> str:
         command = [str(program), "--kubeconfig", str(target.kubeconfig), "-n", space.name, *words]

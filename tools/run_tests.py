@@ -1,0 +1,63 @@
+"""Runs the rings of tests that need no cluster, in parallel where they do not disturb each other, and tells how long.
+
+Arguments go to pytest. With --quick only the rings that share the machine are run.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+
+NO_TESTS = 5
+"""What pytest exits with when nothing was selected."""
+
+WORKERS = 2 * (os.cpu_count() or 1)
+"""More than processors: most tests wait for something now and then."""
+
+QUICK = ("tests/unit", "tests/contract", "tests/placing", "tests/workloads")
+
+
+@dataclass(frozen=True, slots=True)
+class Ring:
+    name: str
+    folders: tuple[str, ...]
+    workers: int = 0
+
+    def command(self, arguments: list[str]) -> list[str]:
+        workers = ["-n", str(self.workers)] if self.workers else []
+        return [sys.executable, "-m", "pytest", *workers, *self.folders, *arguments]
+
+
+SHARING = Ring("rings that share the machine", (*QUICK, "tests/clients", "tests/engine"), WORKERS)
+"""Processes and folders of their own, nothing of the machine's."""
+
+ALONE = (
+    Ring("rings with devices and mounts", ("tests/host", "tests/journey")),
+    Ring("rings with pods", ("tests/pods", "tests/e2e")),
+)
+"""They look at the loop devices, mounts and processes of the machine as a whole, so one after the other."""
+
+
+def run(ring: Ring, arguments: list[str]) -> int:
+    started = time.monotonic()
+    code = subprocess.run(ring.command(arguments), check=False).returncode
+    print(f"{ring.name}: {time.monotonic() - started:.0f} s", flush=True)
+    return code
+
+
+def main(arguments: list[str]) -> int:
+    started = time.monotonic()
+    quick = "--quick" in arguments
+    rings = [Ring("quick rings", QUICK, WORKERS)] if quick else [SHARING, *ALONE]
+    codes = [run(ring, [word for word in arguments if word != "--quick"]) for ring in rings]
+    print(f"{'make quick' if quick else 'make test'}: {time.monotonic() - started:.0f} s")
+    failed = [code for code in codes if code not in (0, NO_TESTS)]
+    # That a selection finds nothing in one ring is no failure; that it finds nothing at all is one.
+    return failed[0] if failed else min(codes)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
