@@ -15,7 +15,6 @@ from localpv.api.kinds import ObjectMeta
 from localpv.api.kinds.localdisk import (
     Cleaning,
     CleanOrder,
-    DiskIdentity,
     DiskKind,
     LocalDisk,
     LocalDiskSpec,
@@ -29,6 +28,7 @@ from localpv.host.openers import KernelOpeners
 from localpv.host.trees import KernelTrees
 from localpv.host.wiping import KernelWiping
 from localpv.host.workers import Workers
+from localpv.lifecycle import identity as identities
 from localpv.lifecycle.clean.cleaner import Cleaner
 from localpv.lifecycle.clean.machine import Limits
 from localpv.lifecycle.clean.on_host import HostHands
@@ -155,7 +155,7 @@ class Machine:
         self, entry: str, kind: DiskKind = DiskKind.BLOCK_DEVICE, *, mode: VolumeMode | None = None
     ) -> LocalDisk:
         """The record of a published disk, as discovery and the manager leave it."""
-        identity = DiskIdentity(**{f: getattr(await self.identity(entry, kind), f) for f in Identity.__slots__})
+        identity = identities.written(await self.identity(entry, kind))
         mode = mode or (VolumeMode.BLOCK if kind is DiskKind.BLOCK_DEVICE else VolumeMode.FILESYSTEM)
         disk = LocalDisk(
             metadata=ObjectMeta(name=names.disk_name(NODE, CLASS, entry)),

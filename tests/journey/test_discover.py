@@ -221,7 +221,7 @@ async def test_directories_mounts_and_devices_lie_in_one_folder_and_each_is_told
     assert ext4.status.identity is not None and ext4.status.identity.fs_uuid
     assert (device.status.kind, device.spec.volume_mode) == ("BlockDevice", "Block")
     assert (device.status.capacity_bytes, device.status.size) == (32 * MIB, "32Mi")
-    assert device.status.identity is not None and device.status.identity.by_id
+    assert device.status.identity is not None and device.status.identity.inode
 
 
 def _image(machine: Machine, fs_type: str) -> Path:

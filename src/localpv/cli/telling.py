@@ -42,6 +42,8 @@ def identity(found: DiskIdentity | None) -> str:
         f"serial {found.serial}" if found.serial else "",
         f"partition {found.part_uuid}" if found.part_uuid else "",
         f"file system {found.fs_uuid}" if found.fs_uuid else "",
+        f"inode {found.inode} of file system {found.filesystem_id}" if found.inode else "",
+        f"from byte {found.offset_bytes}" if found.offset_bytes else "",
         f"device {found.major_minor}" if found.major_minor else "",
         *found.by_id,
     )

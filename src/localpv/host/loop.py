@@ -22,12 +22,32 @@ _READ_ONLY, _GOING, _PARTITIONS, _DIRECT_IO = 1, 4, 8, 16
 _CONFIG = struct.Struct("II 232s 64x")
 _STATUS_FLAGS = 52
 _STATUS_NAME = 56
-_STATUS_BELOW = 16
 _LOOP_GET_STATUS64 = 0x4C05
 _TRIES = 50
 
 NAME_BYTES = 63
 """Longest name that the kernel keeps with a loop device."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """What the kernel says about a loop device in use."""
+
+    file_system: DeviceNumber
+    """Numbers of the file system that its file lies in."""
+
+    inode: int
+    below: DeviceNumber
+    """The block device that it lies on; 0:0 for a file."""
+
+    offset_bytes: int
+    size_limit_bytes: int
+    """0 when it ends with its file."""
+
+    going: bool
+    """Whether it goes when its last opener does."""
+
+    name: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,24 +103,43 @@ def _free_device() -> Path:
         os.close(control)
 
 
+def status_of(fd: int) -> Status | None:
+    """What an open loop device is made of; None when it has no file, or is no loop device."""
+    try:
+        status = fcntl.ioctl(fd, _LOOP_GET_STATUS64, bytes(232))
+    except OSError:
+        return None
+    device, inode, below, offset, size_limit = struct.unpack_from("QQQQQ", status)
+    return Status(
+        file_system=DeviceNumber(os.major(device), os.minor(device)),
+        inode=inode,
+        below=DeviceNumber(os.major(below), os.minor(below)),
+        offset_bytes=offset,
+        size_limit_bytes=size_limit,
+        going=bool(struct.unpack_from("I", status, _STATUS_FLAGS)[0] & _GOING),
+        name=status[_STATUS_NAME:].split(b"\0", 1)[0],
+    )
+
+
+def status(device: Path) -> Status | None:
+    """As `status_of`, by path; None also when it goes at this moment."""
+    try:
+        fd = os.open(device, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        return status_of(fd)
+    finally:
+        os.close(fd)
+
+
 def find(name: str) -> Attached | None:
     """The loop device with exactly this name, if there is one; one that goes when its last opener does is none."""
     for folder in sorted(Path("/sys/block").glob("loop*/loop")):
         device = Path("/dev") / folder.parent.name
-        try:
-            fd = os.open(device, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        except OSError:
-            continue  # it goes at this moment
-        try:
-            status = fcntl.ioctl(fd, _LOOP_GET_STATUS64, bytes(232))
-        except OSError:
-            continue
-        finally:
-            os.close(fd)
-        going = struct.unpack_from("I", status, _STATUS_FLAGS)[0] & _GOING
-        if not going and status[_STATUS_NAME:].split(b"\0", 1)[0] == name.encode():
-            below = int(struct.unpack_from("Q", status, _STATUS_BELOW)[0])
-            return Attached(device=device, below=DeviceNumber(os.major(below), os.minor(below)))
+        found = status(device)
+        if found is not None and not found.going and found.name == name.encode():
+            return Attached(device=device, below=found.below)
     return None
 
 

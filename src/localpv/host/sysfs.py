@@ -54,18 +54,35 @@ def udev_record(number: DeviceNumber, *, run: Path) -> tuple[dict[str, str], tup
 
 
 def serial(disk: Attributes, properties: dict[str, str]) -> str:
-    """Serial number of a whole disk."""
+    """Serial number of a whole disk; what only looks like one (all zeroes) is none."""
     for name in ("serial", "device/serial"):  # virtio; NVMe and new SCSI
-        if text := disk.text(name):
+        if text := _number_of_its_own(disk.text(name)):
             return text
     try:
         page = (disk.folder / "device" / "vpd_pg80").read_bytes()
     except OSError:
         page = b""
     length = int.from_bytes(page[2:4], "big")
-    if text := page[4 : 4 + length].decode(errors="replace").strip(" \0"):
+    if text := _number_of_its_own(page[4 : 4 + length].decode(errors="replace").strip(" \0")):
         return text
-    return properties.get("ID_SERIAL_SHORT", "") or properties.get("ID_SERIAL", "")
+    # Not ID_SERIAL: without a serial number that is the model alone, which all disks of a kind share.
+    return _number_of_its_own(properties.get("ID_SERIAL_SHORT", ""))
+
+
+def _number_of_its_own(text: str) -> str:
+    return text if text.strip("0 .-_") else ""
+
+
+def names_of_a_model(properties: dict[str, str]) -> tuple[str, ...]:
+    """Beginnings of names below by-id that all disks of a kind share, for udev knows no serial number of this one."""
+    if properties.get("ID_SERIAL_SHORT") or not properties.get("ID_BUS") or not properties.get("ID_SERIAL"):
+        return ()
+    return (f"{properties['ID_BUS']}-{properties['ID_SERIAL']}",)
+
+
+def boot_id(*, proc: Path) -> str:
+    """What the kernel made up when it started."""
+    return Attributes(proc / "sys" / "kernel" / "random").text("boot_id")
 
 
 def wwn(disk: Attributes, properties: dict[str, str]) -> str:

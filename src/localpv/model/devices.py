@@ -99,6 +99,19 @@ class BlockDevice:
     discard_max_bytes: int = 0
     write_zeroes_max_bytes: int = 0
     backing_file: str = ""
+    filesystem_id: str = ""
+    """File system that the file behind a loop device lies in, by a name that lasts."""
+
+    inode: int = 0
+    inode_generation: int = 0
+    offset_bytes: int = 0
+    """Where a loop device begins in its file, or a partition on its disk."""
+
+    size_limit_bytes: int = 0
+    boot_id: str = ""
+    twins: tuple[str, ...] = ()
+    """Kernel names of other devices that go by the same lasting names."""
+
     sequence: int = 0
     """The kernel's count of disks at the time this one came; another disk in its place has another one."""
 
@@ -148,4 +161,12 @@ class BlockDevice:
             major_minor=str(self.number),
             size_bytes=self.size_bytes,
             model=self.model,
+            filesystem_id=self.filesystem_id,
+            inode=self.inode,
+            inode_generation=self.inode_generation,
+            offset_bytes=self.offset_bytes,
+            size_limit_bytes=self.size_limit_bytes,
+            boot_id=self.boot_id,
+            disk_sequence=self.sequence,
+            twins=self.twins,
         )

@@ -1,12 +1,26 @@
 """Which disk is it? What can be read about a disk, and whether two readings are of the same one.
 
-Nothing is ever wiped unless the disk found now is the one that was recorded, so a contradiction always counts and a
-gap never does: udev may be missing on one day and there on the next.
+Nothing is ever wiped unless the disk found now is the one that was recorded. So a name that lasts and differs is a
+contradiction which nothing outvotes. A gap is none: udev may be missing on one day and there on the next. Where the two
+readings have no lasting name in common, only the kernel itself can tell, and only until the machine restarts: the same
+boot, the same disk sequence number.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
+
+_NOT_LASTING = ("dm-name-", "md-name-", "lvm-pv-uuid-", "loop-inode-", "loop-device-")
+"""Names below by-id that others can have next: people give the first two, whoever has the volume writes the third, and
+the last two, of older records, name a number that is given out anew at every start."""
+
+_FAMILIES = ("dm-uuid-", "md-uuid-", "nvme-eui.", "nvme-uuid.", "nvme-nvme.", *(f"scsi-{kind}" for kind in "01238S"))
+"""Sorts of names below by-id of which a disk has one, or some that agree; else it is what comes before the dash."""
+
+_UNIQUE = ("dm-uuid-", "md-uuid-", "nvme-eui.", "nvme-uuid.", "wwn", "scsi-3")
+"""Those that are made so that no two devices share them. Serial numbers are not: some makers print one on all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +32,12 @@ class Mismatch:
     now: str
 
     def __str__(self) -> str:
-        return f"{self.field} was {self.was}, is {self.now}"
+        if self.field == "twins":
+            return f"{self.now} goes by the same names, so nobody can tell which of them was recorded"
+        said = f"{self.field} was {self.was}, is {self.now}"
+        if self.field in ("boot_id", "disk_sequence"):
+            return f"it has no lasting name by which it was recorded, and {said}"
+        return said
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +45,7 @@ class Identity:
     """What tells a disk from every other, as far as it can be read; empty means unknown."""
 
     by_id: tuple[str, ...] = ()
-    """Names that last: those below /dev/disk/by-id, the UUID of a mapped device, the file behind a loop device."""
+    """Names below /dev/disk/by-id, and the UUID of a mapped device."""
 
     wwn: str = ""
     serial: str = ""
@@ -55,34 +74,119 @@ class Identity:
     disk_sequence: int = 0
     """The kernel's count of disks at the time this one came (diskseq); it begins anew with each boot."""
 
+    twins: tuple[str, ...] = ()
+    """Other devices that go by the same lasting names at this moment: copies, or other paths to the same disk. Only
+    read, never recorded."""
+
     def mismatches(self, now: Identity, *, contents: bool = True) -> tuple[Mismatch, ...]:
-        """Every contradiction between this recorded identity and the one read now.
+        """All that speaks against this recorded identity and the one read now being of the same disk.
 
         `contents=False` leaves out the UUID of the file system: who has a raw device may have made a new one on it,
         and so may a wiping that was cut short.
         """
-        found = []
-        for field in ("wwn", "serial", "part_uuid", "size_bytes", "model", *(("fs_uuid",) if contents else ())):
-            was, is_now = getattr(self, field), getattr(now, field)
-            if was and is_now and was != is_now:
-                found.append(Mismatch(field=field, was=str(was), now=str(is_now)))
-        if self.by_id and now.by_id and not set(self.by_id) & set(now.by_id):
-            found.append(Mismatch(field="by_id", was=" ".join(self.by_id), now=" ".join(now.by_id)))
-        # Numbers of devices are given out anew at every start, so they count only where nothing lasting is known.
-        numbers_differ = self.major_minor and now.major_minor and self.major_minor != now.major_minor
-        if numbers_differ and not self._shares_a_lasting_name(now, contents=contents):
-            found.append(Mismatch(field="major_minor", was=self.major_minor, now=now.major_minor))
-        return tuple(found)
+        found = list(self._contradictions(now, contents=contents))
+        if self._has_no_device and now._has_no_device:
+            # A file system without a device (tmpfs, ZFS) has another number after each start, and some change their
+            # size with what is in them. Mostly nothing lasting can be read about it: its place alone tells which it is.
+            if self.boot_id and self.boot_id == now.boot_id and self.major_minor != now.major_minor:
+                found.append(Mismatch(field="major_minor", was=self.major_minor, now=now.major_minor))
+            return tuple(found)
+        kept = self._stayed_in_place(now)
+        if self.size_bytes and now.size_bytes and not self._fits_size(now, kept=kept, contents=contents):
+            found.append(Mismatch(field="size_bytes", was=str(self.size_bytes), now=str(now.size_bytes)))
+        if found or kept:
+            return tuple(found)
+        if not self.shares_a_lasting_name(now, contents=contents):
+            return (self._not_in_place(now),)
+        if now.twins:
+            return (Mismatch(field="twins", was="", now=", ".join(now.twins)),)
+        return ()
 
     def same_device(self, now: Identity, *, contents: bool = True) -> bool:
-        """Whether nothing speaks against both being the same disk, and at least one thing speaks for it."""
-        return not self.mismatches(now, contents=contents) and (
-            self._shares_a_lasting_name(now, contents=contents)
-            or bool(self.major_minor and self.major_minor == now.major_minor)
+        """Whether nothing speaks against both being the same disk, and something speaks for it."""
+        return not self.mismatches(now, contents=contents)
+
+    def shares_a_lasting_name(self, now: Identity, *, contents: bool = True) -> bool:
+        return any(True for _ in self._shared(now, contents=contents))
+
+    def alike(self, other: Identity) -> bool:
+        """Whether nothing that lasts tells two devices of one moment apart."""
+        # What is written on a device counts only where it has no name of its own: a copy of a file system is common.
+        contents = not (self.by_id or self.wwn or self.serial or self.part_uuid or self.inode)
+        return (
+            self.size_bytes == other.size_bytes
+            and self.shares_a_lasting_name(other, contents=contents)
+            and not any(True for _ in self._contradictions(other, contents=contents))
         )
 
-    def _shares_a_lasting_name(self, now: Identity, *, contents: bool) -> bool:
-        fields = ("wwn", "serial", "part_uuid", *(("fs_uuid",) if contents else ()))
-        return any(getattr(self, field) and getattr(self, field) == getattr(now, field) for field in fields) or bool(
-            set(self.by_id) & set(now.by_id)
+    def _contradictions(self, now: Identity, *, contents: bool) -> Iterator[Mismatch]:
+        fields = ["wwn", "serial", "part_uuid", "model"]
+        if contents:
+            fields.append("fs_uuid")
+        if self.inode and now.inode:
+            fields += ["filesystem_id", "inode"]
+            for name in ("offset_bytes", "size_limit_bytes"):  # 0 says something here: the file from its beginning
+                if getattr(self, name) != getattr(now, name):
+                    yield Mismatch(field=name, was=str(getattr(self, name)), now=str(getattr(now, name)))
+            fields.append("inode_generation")
+        else:
+            fields.append("offset_bytes")
+        for name in fields:
+            was, is_now = getattr(self, name), getattr(now, name)
+            if was and is_now and was != is_now:
+                yield Mismatch(field=name, was=str(was), now=str(is_now))
+        before, after = _by_family(self.by_id), _by_family(now.by_id)
+        for family in sorted(before.keys() & after.keys()):
+            if before[family].isdisjoint(after[family]):
+                was, is_now = (" ".join(sorted(names[family])) for names in (before, after))
+                yield Mismatch(field="by_id", was=was, now=is_now)
+
+    def _shared(self, now: Identity, *, contents: bool) -> Iterator[str]:
+        """Sorts of lasting names in which both agree."""
+        for name in ("wwn", "serial", "part_uuid", *(("fs_uuid",) if contents else ())):
+            if getattr(self, name) and getattr(self, name) == getattr(now, name):
+                yield name
+        if self.inode and self.filesystem_id and (self.inode, self.filesystem_id) == (now.inode, now.filesystem_id):
+            yield "inode"
+        yield from {_family(name) for name in set(self.by_id) & set(now.by_id) if not name.startswith(_NOT_LASTING)}
+
+    @property
+    def _has_no_device(self) -> bool:
+        return self.major_minor.startswith("0:")
+
+    def _stayed_in_place(self, now: Identity) -> bool:
+        """Whether the kernel has had the disk all the time: it counts those that come."""
+        return (
+            bool(self.boot_id and self.disk_sequence and self.major_minor)
+            and (self.boot_id, self.disk_sequence, self.major_minor)
+            == (now.boot_id, now.disk_sequence, now.major_minor)
+            and self.offset_bytes == now.offset_bytes
         )
+
+    def _not_in_place(self, now: Identity) -> Mismatch:
+        for name in ("boot_id", "disk_sequence", "major_minor"):
+            was, is_now = getattr(self, name), getattr(now, name)
+            if not was or was != is_now:
+                return Mismatch(field=name, was=str(was or "not recorded"), now=str(is_now or "not known"))
+        return Mismatch(field="offset_bytes", was=str(self.offset_bytes), now=str(now.offset_bytes))
+
+    def _fits_size(self, now: Identity, *, kept: bool, contents: bool) -> bool:
+        # What was cut off may hold the old tenant's data, and a shared serial number says nothing of a larger disk.
+        if self.size_bytes >= now.size_bytes:
+            return self.size_bytes == now.size_bytes
+        unique = {"part_uuid", "fs_uuid", "inode", *_UNIQUE}
+        if self.wwn.startswith("nvme."):  # made of the serial number and the model
+            unique.discard("wwn")
+        return kept or not unique.isdisjoint(self._shared(now, contents=contents))
+
+
+def _family(name: str) -> str:
+    return next((family for family in _FAMILIES if name.startswith(family)), name.partition("-")[0])
+
+
+def _by_family(names: tuple[str, ...]) -> dict[str, set[str]]:
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for name in names:
+        if not name.startswith(_NOT_LASTING):
+            found[_family(name)].add(name)
+    return found

@@ -25,6 +25,8 @@ from localpv.model.methods import Method, Progress, Readback
 from localpv.model.mounts import Mount, MountTable
 
 ROOT_BYTES = 100 * 1024**3
+BOOT = "5c4f7b52-0000-4000-8000-000000000001"
+"""The boot that the machine is in; a test gives a disk another one, as if it was looked at before a restart."""
 
 
 @dataclass
@@ -64,7 +66,13 @@ class FakeMachine:
             path=path,
             kernel_name=path.name,
             size_bytes=size_bytes,
-            **{"number": DeviceNumber(8, 16 * self._count), "serial": f"FAKE{self._count}", **known},  # type: ignore[arg-type]
+            boot_id=BOOT,
+            **{  # type: ignore[arg-type]
+                "number": DeviceNumber(8, 16 * self._count),
+                "serial": f"FAKE{self._count}",
+                "sequence": self._count,
+                **known,
+            },
         )
         self.disks[path] = FakeDisk(device)
         self._tell_uevent("add", device)
@@ -198,7 +206,13 @@ class FakeDevices:
         for disk in self.machine.disks.values():
             if disk.device.number == mount.device:
                 return dataclasses.replace(disk.device.identity, mount_id=mount.mount_id)
-        return Identity(major_minor=str(mount.device), size_bytes=ROOT_BYTES, mount_id=mount.mount_id)
+        return Identity(
+            major_minor=str(mount.device),
+            size_bytes=ROOT_BYTES,
+            mount_id=mount.mount_id,
+            boot_id=BOOT,
+            disk_sequence=1 if mount.device.major else 0,
+        )
 
 
 @dataclass

@@ -41,24 +41,108 @@ def test_gaps_and_new_numbers_do_not_make_another_disk(change: dict[str, object]
     ("field", "value"),
     [
         ("by_id", ("ata-X_2",)),
+        ("by_id", ("ata-X_2", "wwn-0x5")),
         ("wwn", "0x6"),
         ("serial", "2"),
         ("fs_uuid", "f-2"),
-        ("size_bytes", 1001),
+        ("size_bytes", 999),
         ("model", "Y"),
     ],
 )
 def test_every_contradiction_makes_another_disk_and_is_told(field: str, value: object) -> None:
-    now = dataclasses.replace(DISK, **{field: value})  # type: ignore[arg-type]
-    assert not DISK.same_device(now)
-    (found,) = DISK.mismatches(now)
+    before = dataclasses.replace(DISK, boot_id="b", disk_sequence=4)  # even where the kernel has had it all the time
+    now = dataclasses.replace(before, **{field: value})  # type: ignore[arg-type]
+    assert not before.same_device(now)
+    (found,) = before.mismatches(now)
     assert found.field == field and str(found).startswith(f"{field} was ")
 
 
-def test_numbers_count_where_nothing_lasting_is_known() -> None:
-    plain = Identity(major_minor="7:0", size_bytes=1000)
-    assert plain.same_device(plain)
-    assert not plain.same_device(dataclasses.replace(plain, major_minor="7:1"))
+BARE = Identity(major_minor="253:16", size_bytes=1000, boot_id="b", disk_sequence=4)
+"""A disk that the kernel knows nothing lasting about: virtio without a serial number."""
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"boot_id": "c"}, "boot_id"),
+        ({"disk_sequence": 5}, "disk_sequence"),
+        ({"major_minor": "253:32"}, "major_minor"),
+        ({"offset_bytes": 4096}, "offset_bytes"),
+        ({"boot_id": "", "disk_sequence": 0}, "boot_id"),
+        ({"disk_sequence": 0}, "disk_sequence"),
+    ],
+)
+def test_without_a_lasting_name_only_the_same_boot_and_disk_sequence_number_tell(
+    change: dict[str, object], field: str
+) -> None:
+    assert BARE.same_device(BARE)
+    now = dataclasses.replace(BARE, **change)  # type: ignore[arg-type]
+    for one, other in ((BARE, now), (now, BARE)):
+        assert [found.field for found in one.mismatches(other)] == [field]
+
+
+def test_a_record_of_an_older_version_counts_by_its_lasting_names_only() -> None:
+    now = dataclasses.replace(DISK, boot_id="b", disk_sequence=4)
+    assert DISK.same_device(now)
+    old = Identity(major_minor="253:16", size_bytes=1000)
+    assert not old.same_device(old) and not old.same_device(BARE)
+    # Their names of loop devices said nothing of the offset, and were made of a number that is given out anew.
+    old_loop = Identity(by_id=("loop-inode-8:1-12",), major_minor="7:0", size_bytes=1000)
+    assert not old_loop.same_device(old_loop)
+
+
+@pytest.mark.parametrize("same", ["dm-name-vg-data", "md-name-host:0"])
+def test_a_name_that_people_give_does_not_outvote_another_uuid(same: str) -> None:
+    family = same[:3] + "uuid-"
+    before = Identity(by_id=(same, f"{family}LVM-A"), major_minor="252:0", size_bytes=1000)
+    after = dataclasses.replace(before, by_id=(same, f"{family}LVM-B"))
+    assert [found.field for found in before.mismatches(after)] == ["by_id"]
+    only_given = dataclasses.replace(before, by_id=(same,))
+    assert not only_given.same_device(only_given)
+
+
+def test_parts_of_one_file_are_different_disks() -> None:
+    one = Identity(filesystem_id="u", inode=12, inode_generation=3, size_limit_bytes=1000, size_bytes=1000)
+    assert one.same_device(dataclasses.replace(one, major_minor="7:9", boot_id="x"))
+    for field, value in {
+        "offset_bytes": 1000,
+        "size_limit_bytes": 0,
+        "inode": 13,
+        "filesystem_id": "v",
+        "inode_generation": 4,
+    }.items():
+        other = dataclasses.replace(one, **{field: value})  # type: ignore[arg-type]
+        assert [found.field for found in one.mismatches(other)] == [field]
+
+
+@pytest.mark.parametrize(
+    ("names", "grows"),
+    [
+        ({"by_id": ("dm-uuid-LVM-A",)}, True),
+        ({"wwn": "0x5"}, True),
+        ({"part_uuid": "p"}, True),
+        ({"filesystem_id": "u", "inode": 12}, True),
+        ({"boot_id": "b", "disk_sequence": 4, "major_minor": "8:0"}, True),
+        ({"serial": "1"}, False),
+        ({"serial": "1", "wwn": "nvme.1d0f-31-32-00000001"}, False),
+    ],
+)
+def test_what_has_a_name_of_its_own_may_grow_and_nothing_may_shrink(names: dict[str, object], grows: bool) -> None:
+    before = Identity(size_bytes=1000, **names)  # type: ignore[arg-type]
+    assert before.same_device(dataclasses.replace(before, size_bytes=2000)) is grows
+    assert not before.same_device(dataclasses.replace(before, size_bytes=500))
+
+
+def test_a_copy_beside_it_makes_names_worthless_until_the_kernel_itself_can_tell() -> None:
+    recorded = dataclasses.replace(DISK, boot_id="b", disk_sequence=4)
+    original = dataclasses.replace(recorded, twins=("sdc",))
+    copy = dataclasses.replace(recorded, major_minor="8:32", disk_sequence=5, twins=("sdb",))
+    assert recorded.same_device(original)
+    (found,) = recorded.mismatches(copy)
+    assert found.field == "twins" and "sdb" in str(found)
+    after_restart = dataclasses.replace(original, boot_id="c")
+    assert not recorded.same_device(after_restart)
+    assert recorded.same_device(dataclasses.replace(after_restart, twins=()))
 
 
 def test_nothing_known_is_no_match() -> None:
@@ -71,7 +155,7 @@ def test_contents_can_be_left_out() -> None:
     formatted = dataclasses.replace(DISK, fs_uuid="f-2")
     assert DISK.same_device(formatted, contents=False)
     plain = Identity(fs_uuid="f-1", size_bytes=1000, major_minor="7:0")
-    assert not plain.same_device(dataclasses.replace(plain, major_minor="7:1"), contents=False)
+    assert plain.same_device(plain) and not plain.same_device(plain, contents=False)
 
 
 @pytest.mark.parametrize(

@@ -107,8 +107,7 @@ class HostHands:
                 hint="unmount it" if is_mount_point else "mount the right file system again",
             )
         found = await self._devices.behind(mount)
-        if not (_without_device(recorded) and _without_device(found)):
-            _refuse_another(recorded, found, place, contents=True)
+        _refuse_another(recorded, found, place, contents=True)
         return Target(
             kind=kind,
             place=place,
@@ -161,12 +160,6 @@ def _recorded(disk: LocalDisk) -> Identity:
             hint="look at the disk and, if it is the right one, order it by hand: localpv wipe",
         )
     return identities.read(disk.spec.identity)
-
-
-def _without_device(identity: Identity) -> bool:
-    """A file system without a device (tmpfs, ZFS) has another number after each start, and nothing that lasts: which
-    mount it is can be told by its place only."""
-    return identity.major_minor.startswith("0:")
 
 
 def _refuse_another(recorded: Identity, now: Identity, place: Place, *, contents: bool) -> None:

@@ -80,6 +80,7 @@ def _may_be(recorded: DiskIdentity, now: Identity) -> bool:
         or recorded.wwn == now.wwn != ""
         or recorded.fs_uuid == now.fs_uuid != ""
         or recorded.part_uuid == now.part_uuid != ""
+        or recorded.inode == now.inode != 0
         or not set(recorded.by_id).isdisjoint(now.by_id)
     )
 

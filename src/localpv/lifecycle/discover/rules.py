@@ -222,6 +222,28 @@ def duplicate(case: Case) -> Finding | None:
     return Finding("DuplicateDevice", f"It is the same disk as {case.rival}, which comes first; remove one of the two.")
 
 
+def twins(case: Case) -> Finding | None:
+    if case.facts.identity is None or not case.facts.identity.twins:
+        return None
+    others = ", ".join(case.facts.identity.twins)
+    return Finding(
+        "SameNames",
+        f"It goes by the same serial number or UUID as {others}: a copy, or another path to the same disk. After a"
+        " restart nobody could tell them apart; give the copy names of its own, or set up multipath.",
+    )
+
+
+def unnamed(case: Case) -> Finding | None:
+    identity = case.facts.identity
+    if case.device is None or identity is None or identity.same_device(identity, contents=False):
+        return None
+    return Finding(
+        "NoIdentity",
+        "It has no serial number, WWN or UUID, and this kernel keeps no disk sequence number (it is older than 5.15):"
+        " another disk in its place would pass for it. Give it a serial number, or make a partition (GPT) on it.",
+    )
+
+
 def directory_for_block(case: Case) -> Finding | None:
     if case.mode is not VolumeMode.BLOCK or case.sighting.kind is DiskKind.BLOCK_DEVICE:
         return None
@@ -360,6 +382,8 @@ def settling(case: Case) -> Finding | None:
 MAY_BE_OFFERED: tuple[Callable[[Case], Finding | None], ...] = (
     not_cleaned,
     duplicate,  # before those that say how to free a disk: it may be somebody's
+    twins,
+    unnamed,
     directory_for_block,
     root_directory,
     link_to_directory,

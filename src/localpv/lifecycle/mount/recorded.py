@@ -67,18 +67,12 @@ async def refuse_another_directory(
     if mount is None:
         return
     now = await devices.behind(mount)
-    if _without_device(recorded) and _without_device(now):
-        return  # such a file system has nothing that lasts; which one it is can be told by its place only
     if not recorded.same_device(now):
         raise _another(recorded, now, spec, contents=True)
 
 
 def _mount(table: MountTable, source: Source) -> Mount | None:
     return next((mount for mount in table if mount.mount_id == source.mount_id), None)
-
-
-def _without_device(identity: Identity) -> bool:
-    return identity.major_minor.startswith("0:")
 
 
 def _another(recorded: Identity, now: Identity, spec: Spec, *, contents: bool) -> NotReady:

@@ -150,6 +150,8 @@ REFUSED = {
         ),
         "Hung",
     ),
+    "a disk whose copy is there as well": (device_case(a_device(twins=("sdc",))), "SameNames"),
+    "a disk that nothing tells from the next one": (device_case(a_device(serial="")), "NoIdentity"),
     "a disk that cannot be read": (
         Case(settings=settings(), sighting=device_case().sighting, facts=Facts(trouble="/dev/sdb does not open")),
         "Unreadable",
@@ -261,8 +263,16 @@ def test_a_published_disk_that_is_mounted_and_has_a_file_system_is_as_it_should_
         a_device(serial="S2"),
         a_device(size_bytes=20 * GIB),
         a_device(serial="", number=DeviceNumber(8, 32)),
+        a_device(serial=""),
+        a_device(twins=("sdc",)),
     ],
-    ids=["another serial number", "another size", "another number and nothing that lasts"],
+    ids=[
+        "another serial number",
+        "another size",
+        "another number and nothing that lasts",
+        "the same number and nothing that lasts",
+        "a copy is there as well",
+    ],
 )
 def test_another_disk_behind_a_published_link_is_missing_not_offered(device: BlockDevice) -> None:
     verdict = rules.judge(device_case(device, record=a_record(published=True, identity=RECORDED, kind="BlockDevice")))

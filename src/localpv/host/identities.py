@@ -1,0 +1,189 @@
+"""What tells a block device from every other, read from the kernel and from udev's database."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import stat
+import struct
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from localpv import errors
+from localpv.host import loop, probing, sysfs
+from localpv.host.filesystem_ids import FilesystemIDs, inode_generation
+from localpv.host.mounts import KernelMounts
+from localpv.host.sysfs import Attributes
+from localpv.host.twins import Twins
+from localpv.model.devices import DeviceNumber
+from localpv.model.identity import Identity
+from localpv.model.mounts import Mount
+
+_BLKGETSIZE64 = 0x80081272
+_BLKGETDISKSEQ = 0x80081280
+
+_ABOUT_CONTENTS = ("lvm-pv-uuid-",)
+"""Links below by-id that udev makes from what is written on the device: whoever has the volume can make them."""
+
+
+_NOTHING = probing.Found()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """What a device tells only when it is opened."""
+
+    size_bytes: int
+    found: probing.Found = _NOTHING
+    sequence: int = 0
+    loop: loop.Status | None = None
+
+
+class KernelIdentities:
+    """Reads identities below /dev, /sys and /run/udev."""
+
+    def __init__(self, *, dev: Path, sys: Path, proc: Path, run: Path, mounts: KernelMounts) -> None:
+        self._dev, self._sys, self._run = dev, sys, run
+        self._boot_id = sysfs.boot_id(proc=proc)
+        self._filesystems = FilesystemIDs(dev=dev, sys=sys, run=run, mounts=mounts)
+        self._twins = Twins(sys=sys, names_of=self._names_of)
+
+    def of(self, number: DeviceNumber, own: Attributes, disk: Attributes, opened: Opened) -> Identity:
+        """The identity of an open device, with what else goes by its names; `disk` is what a partition is on."""
+        found = self._read(number, own, disk, opened)
+        found = replace(found, by_id=self._by_id(own.folder.name, found.by_id, number))
+        return replace(found, twins=self._twins.of(own.folder.name, found))
+
+    def of_file_system(self, mount: Mount) -> Identity:
+        """What tells a mounted file system from others whose device, if it has one, is not ours to open."""
+        room, inode = os.statvfs(mount.mount_point), os.stat(mount.mount_point).st_ino
+        name = self._filesystems.of(mount.device, inode=inode, path=str(mount.mount_point))
+        own = Attributes(Path(os.path.realpath(self._sys / "dev" / "block" / str(mount.device))))
+        if mount.device.major and own.folder.is_dir():
+            disk = self._disk(own)
+            found = self._read(mount.device, own, disk, Opened(size_bytes=own.number("size") * 512))
+            found = replace(found, by_id=self._by_id(own.folder.name, found.by_id, mount.device))
+        else:
+            size = room.f_blocks * room.f_frsize
+            found = Identity(major_minor=str(mount.device), size_bytes=size, boot_id=self._boot_id)
+        return replace(found, filesystem_id=name, inode=inode) if name else found
+
+    def number(self, path: Path) -> DeviceNumber:
+        status = os.stat(path)
+        if not stat.S_ISBLK(status.st_mode):
+            raise errors.HostError(f"{path} is no block device")
+        return DeviceNumber(os.major(status.st_rdev), os.minor(status.st_rdev))
+
+    def opened(self, path: Path, own: Attributes, number: DeviceNumber) -> Opened:
+        try:
+            # Non-blocking: an empty drive answers at once instead of waiting for a medium.
+            fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError as error:
+            if error.errno not in (errno.ENXIO, errno.ENOMEDIUM):
+                raise errors.HostError(f"{path} does not open: {error.strerror}") from error
+            return Opened(size_bytes=own.number("size") * 512)
+        try:
+            if os.fstat(fd).st_rdev != os.makedev(*number):
+                raise errors.DeviceChanged(f"{path} became another device while it was looked at")
+            size = size_of(fd)
+            return Opened(
+                size_bytes=size,
+                found=probing.probe(fd) if size else probing.Found(),
+                sequence=sequence_of(fd),
+                loop=loop.status_of(fd),
+            )
+        finally:
+            os.close(fd)
+
+    def loop_status(self, path: Path) -> loop.Status | None:
+        return loop.status(path)
+
+    def _read(self, number: DeviceNumber, own: Attributes, disk: Attributes, opened: Opened) -> Identity:
+        """What tells the device from others, as the kernel and udev have it."""
+        properties, links = sysfs.udev_record(number, run=self._run)
+        part = f"-part{own.number('partition')}" if disk is not own else ""
+        serial, wwn = sysfs.serial(disk, properties), sysfs.wwn(disk, properties)
+        by_id = {link.removeprefix("disk/by-id/") for link in links if link.startswith("disk/by-id/")}
+        if uuid := own.text("dm/uuid"):
+            by_id.add(f"dm-uuid-{uuid}")
+        filesystem_id, inode, generation, offset, size_limit = self._behind_loop(disk, opened.loop)
+        file_system = next((found for found in opened.found.signatures if found.usage == "filesystem"), None)
+        return Identity(
+            by_id=tuple(sorted(by_id)),
+            wwn=wwn and wwn + part,
+            serial=serial and serial + part,
+            part_uuid=opened.found.part_uuid or properties.get("ID_PART_ENTRY_UUID", "") if part else "",
+            fs_uuid=file_system.uuid if file_system else "",
+            major_minor=str(number),
+            size_bytes=opened.size_bytes,
+            model=disk.text("device/model"),
+            filesystem_id=filesystem_id,
+            inode=inode,
+            inode_generation=generation,
+            offset_bytes=offset + own.number("start") * 512,
+            size_limit_bytes=size_limit if not part else 0,
+            boot_id=self._boot_id,
+            disk_sequence=opened.sequence or disk.number("diskseq"),
+        )
+
+    def _behind_loop(self, disk: Attributes, status: loop.Status | None) -> tuple[str, int, int, int, int]:
+        if status is None:
+            return "", 0, 0, 0, 0
+        place = status.offset_bytes, status.size_limit_bytes
+        path, number, inode = disk.text("loop/backing_file"), status.file_system, status.inode
+        # On a device node there is none: its inode is made anew at every start.
+        name = "" if status.below.major else self._filesystems.of(number, inode=inode, path=path)
+        return (name, inode, inode_generation(path, number, inode), *place) if name else ("", 0, 0, *place)
+
+    def _disk(self, own: Attributes) -> Attributes:
+        """What a partition is on; everything else is a disk of its own."""
+        return Attributes(own.folder.parent) if (own.folder / "partition").exists() else own
+
+    def _names_of(self, name: str) -> Identity | None:
+        """Enough to tell whether a device goes by the names of another one; what is written on it is read only where
+        it has no other name."""
+        own = Attributes(Path(os.path.realpath(self._sys / "class" / "block" / name)))
+        try:
+            number = DeviceNumber.parse(own.text("dev"))
+        except ValueError:
+            return None
+        disk = self._disk(own)
+        path = self._dev / name
+        quick = Opened(
+            size_bytes=own.number("size") * 512,
+            loop=self.loop_status(path) if (disk.folder / "loop").is_dir() else None,
+        )
+        identity = self._read(number, own, disk, quick)
+        if identity.by_id or identity.wwn or identity.serial or identity.part_uuid or identity.inode:
+            return replace(identity, by_id=self._lasting(identity.by_id, number))
+        try:
+            return self._read(number, own, disk, self.opened(path, own, number))
+        except (errors.HostError, OSError):
+            return identity
+
+    def _by_id(self, name: str, known: tuple[str, ...], number: DeviceNumber) -> tuple[str, ...]:
+        found = set(known)
+        with contextlib.suppress(OSError), os.scandir(self._dev / "disk" / "by-id") as entries:
+            found |= {entry.name for entry in entries if os.path.basename(os.path.realpath(entry.path)) == name}
+        return self._lasting(tuple(sorted(found)), number)
+
+    def _lasting(self, names: tuple[str, ...], number: DeviceNumber) -> tuple[str, ...]:
+        """Without names that udev makes from what is written on the device, or from its model alone."""
+        properties, _ = sysfs.udev_record(number, run=self._run)
+        unfit = (*_ABOUT_CONTENTS, *sysfs.names_of_a_model(properties))
+        return tuple(name for name in names if not name.startswith(unfit))
+
+
+def size_of(fd: int) -> int:
+    """Size in bytes of an open device."""
+    return int(struct.unpack("Q", fcntl.ioctl(fd, _BLKGETSIZE64, bytes(8)))[0])
+
+
+def sequence_of(fd: int) -> int:
+    """The kernel's count of disks for an open device; 0 where the kernel (before 5.15) keeps none."""
+    try:
+        return int(struct.unpack("Q", fcntl.ioctl(fd, _BLKGETDISKSEQ, bytes(8)))[0])
+    except OSError:
+        return 0
