@@ -15,6 +15,7 @@ from localpv.metrics.publishing import Publications
 from localpv.metrics.queues import Queues
 from localpv.metrics.registry import Registry
 from localpv.metrics.requests import Requests
+from localpv.metrics.storage_operations import StorageOperations
 from localpv.programs.configuring import Configured
 from localpv.runtime.clock import Clock
 
@@ -47,6 +48,9 @@ class Observed:
 
     def publications(self) -> Publications:
         return Publications(self.registry)
+
+    def storage_operations(self) -> StorageOperations:
+        return StorageOperations(self.registry)
 
     def configuration(self, configured: Configured) -> None:
         problems = self.registry.gauge(

@@ -26,13 +26,16 @@ from localpv.pods.images.store import Images
 from localpv.pods.nodes import NodeKeeper
 from localpv.pods.places import Places
 from localpv.pods.runner import PodRunner
+from localpv.programs.observing import Observed
 from localpv.runtime.clock import Clock
 from localpv.runtime.group import Group
 
 log = logging.getLogger(__name__)
 
 
-async def add_to(group: Group, *, client: Client, clock: Clock, node: str, data: Path) -> PodAccess | None:
+async def add_to(
+    group: Group, *, client: Client, clock: Clock, node: str, data: Path, observed: Observed
+) -> PodAccess | None:
     """Add what runs pods to the components of a process; None where it cannot, which the log and the Node tell."""
     places = Places.of(data)
     places.root.mkdir(parents=True, exist_ok=True, mode=0o750)
@@ -78,6 +81,7 @@ async def add_to(group: Group, *, client: Client, clock: Clock, node: str, data:
             hands=hands.on_this_machine(workers=workers),
             lookup=lookup,
             on_warning=lambda pod, reason, message: events.tell(pod, reason, message, warning=True),
+            observer=observed.storage_operations(),
         ),
         sources=lookup,
         events=events,

@@ -60,7 +60,12 @@ async def run(settings: Settings, *, config: Path | None, with_demo: bool, on_te
             scheduling.add_to(group, client=client, stock=stock, clock=clock)
             workloads.add_to(group, client=client, clock=SystemClock())
             access = await running.add_to(
-                group, client=client, clock=SystemClock(), node=settings.node_name, data=settings.data
+                group,
+                client=client,
+                clock=SystemClock(),
+                node=settings.node_name,
+                data=settings.data,
+                observed=observed,
             )
             if access is not None:
                 server.look_into_pods_with(access)

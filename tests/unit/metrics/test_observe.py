@@ -28,6 +28,7 @@ def all_families() -> dict[str, Family]:
     observed.discoveries()
     observed.cleanings()
     observed.publications()
+    observed.storage_operations()
     observed.configuration(Configured(never, clock=SystemClock()))  # type: ignore[arg-type]
     observed.node(SimpleNamespace(records={}, ignored={}), hung=lambda: 0, clock=FakeClock())  # type: ignore[arg-type]
     observed.manager(lambda: None)

@@ -29,6 +29,7 @@ CONFIG_MAP = "kubernetes.io/configmap"
 SECRET = "kubernetes.io/secret"
 DOWNWARD = "kubernetes.io/downward-api"
 PROJECTED = "kubernetes.io/projected"
+HOST_PATH = "kubernetes.io/host-path"
 
 VOLUMES, DEVICES, SUB_PATHS = "volumes", "volumeDevices", "volume-subpaths"
 
@@ -92,6 +93,11 @@ class Layout:
 def escaped(plugin: str) -> str:
     """A plugin's name as the name of one folder."""
     return plugin.replace("/", "~")
+
+
+def unescaped(folder: str) -> str:
+    """The name of the plugin whose folder this is."""
+    return folder.replace("~", "/")
 
 
 def plain(name: str) -> str:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from localpv.lifecycle.mount import recorded as records
 from localpv.lifecycle.mount.hands import Hands, Turns
-from localpv.lifecycle.mount.layout import Layout
+from localpv.lifecycle.mount.layout import LOCAL, Layout
+from localpv.lifecycle.mount.operations import Operation, Operations
 from localpv.lifecycle.mount.specs import Spec
 from localpv.lifecycle.mount.waiting import FAILED_MAP, NotReady
 from localpv.model.devices import BlockDevice, DeviceNumber
@@ -17,8 +18,8 @@ from localpv.model.identity import Identity
 class Mapper:
     """Maps the devices of local volumes for pods."""
 
-    def __init__(self, *, layout: Layout, hands: Hands, turns: Turns) -> None:
-        self._layout, self._hands, self._turns = layout, hands, turns
+    def __init__(self, *, layout: Layout, hands: Hands, turns: Turns, operations: Operations) -> None:
+        self._layout, self._hands, self._turns, self._operations = layout, hands, turns, operations
 
     async def map(self, spec: Spec, *, pod_uid: str, recorded: Identity | None) -> tuple[Path, DeviceNumber]:
         """Give the pod its link to the device; returns it, and the numbers that are held for it."""
@@ -58,8 +59,9 @@ class Mapper:
     async def _let_go(self, volume: str) -> None:
         links = self._layout.global_map(volume)
         if not self._hands.folders.names(links):
-            await self._hands.holding.release(self._layout.lock_name(volume))
-            self._hands.folders.remove(links, of_links=True)
+            with self._operations.measured(LOCAL, Operation.UNMAP_DEVICE):
+                await self._hands.holding.release(self._layout.lock_name(volume))
+                self._hands.folders.remove(links, of_links=True)
 
     def mapped(self, pod_uid: str) -> frozenset[str]:
         """Volumes of which a pod has a link, the one or the other."""

@@ -11,6 +11,7 @@ from localpv.lifecycle.mount import recorded as records
 from localpv.lifecycle.mount.global_mounts import GlobalMounts
 from localpv.lifecycle.mount.hands import Hands, Turns
 from localpv.lifecycle.mount.layout import LOCAL, Layout
+from localpv.lifecycle.mount.operations import Operation, Operations
 from localpv.lifecycle.mount.specs import Spec
 from localpv.lifecycle.mount.waiting import NotReady
 from localpv.model.entries import FileKind
@@ -34,8 +35,8 @@ Warn = Callable[[str, str], None]
 class Mounter:
     """Mounts local volumes for pods."""
 
-    def __init__(self, *, layout: Layout, hands: Hands, turns: Turns) -> None:
-        self._layout, self._hands, self._turns = layout, hands, turns
+    def __init__(self, *, layout: Layout, hands: Hands, turns: Turns, operations: Operations) -> None:
+        self._layout, self._hands, self._turns, self._operations = layout, hands, turns, operations
         self._global = GlobalMounts(layout=layout, hands=hands)
 
     async def set_up(
@@ -56,7 +57,8 @@ class Mounter:
                     # The folder comes first: it is what says that this pod uses the volume. Should we die from here
                     # on, tearing down the pod finds it and takes away whatever there is by then.
                     hands.folders.make(place)
-                    at = await self._global.set_up(spec, source.real_path, recorded=recorded)
+                    with self._operations.measured(LOCAL, Operation.MOUNT_DEVICE):
+                        at = await self._global.set_up(spec, source.real_path, recorded=recorded)
                     async with hands.mounting.opened(at) as mounted:
                         await self._bind(spec, mounted, place, group, warn)
                     return place
@@ -78,7 +80,8 @@ class Mounter:
         async with self._turns.of(volume):
             await self._hands.unmount_all(place)
             if volume in self._hands.folders.names(self._layout.global_mounts) and not self._others(volume, pod_uid):
-                await self._global.tear_down(volume)
+                with self._operations.measured(LOCAL, Operation.UNMOUNT_DEVICE):
+                    await self._global.tear_down(volume)
             # Last: as long as it is there, somebody comes back to finish this.
             self._hands.folders.remove(place)
 

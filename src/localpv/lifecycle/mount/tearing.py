@@ -12,17 +12,28 @@ from pathlib import Path
 
 from localpv import errors
 from localpv.lifecycle.mount.hands import Hands
-from localpv.lifecycle.mount.layout import DEVICES, LOCAL, SUB_PATHS, VOLUMES, Layout, escaped
+from localpv.lifecycle.mount.layout import DEVICES, LOCAL, SUB_PATHS, VOLUMES, Layout, escaped, unescaped
 from localpv.lifecycle.mount.mapper import Mapper
 from localpv.lifecycle.mount.mounter import Mounter
+from localpv.lifecycle.mount.operations import Operation, Operations
 from localpv.lifecycle.mount.scratch import Scratch
 
 
 class Tearing:
     """Takes pods' volumes away."""
 
-    def __init__(self, *, layout: Layout, hands: Hands, mounter: Mounter, mapper: Mapper, scratch: Scratch) -> None:
+    def __init__(
+        self,
+        *,
+        layout: Layout,
+        hands: Hands,
+        mounter: Mounter,
+        mapper: Mapper,
+        scratch: Scratch,
+        operations: Operations,
+    ) -> None:
         self._layout, self._hands, self._mounter, self._mapper, self._scratch = layout, hands, mounter, mapper, scratch
+        self._measured = operations.measured
 
     async def run(self, pod_uid: str) -> None:
         """Everything of one pod; HostError when something of it has to stay for now."""
@@ -34,17 +45,17 @@ class Tearing:
         if failed.first:
             raise failed.first  # below a part that is still there lies its volume
         for volume in folders.names(layout.volumes(pod_uid, LOCAL)):
-            with failed.kept():
+            with failed.kept(), self._measured(LOCAL, Operation.UNMOUNT):
                 await self._mounter.tear_down(volume, pod_uid=pod_uid)
         for volume in sorted(self._mapper.mapped(pod_uid)):
-            with failed.kept():
+            with failed.kept(), self._measured(LOCAL, Operation.UNMAP):
                 await self._mapper.unmap(volume, pod_uid=pod_uid)
         with failed.kept():
             await self._mapper.tidy()
         own = [folder / VOLUMES for folder in layout.folders(pod_uid)]
         for kind in {kind for folder in own for kind in folders.names(folder)} - {escaped(LOCAL)}:
             for name in {name for folder in own for name in folders.names(folder / kind)}:
-                with failed.kept():
+                with failed.kept(), self._measured(unescaped(kind), Operation.UNMOUNT):
                     await self._scratch.remove(pod_uid, kind, name)
         if failed.first:
             raise failed.first

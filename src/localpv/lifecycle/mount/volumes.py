@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from localpv.api import kinds
@@ -10,10 +11,20 @@ from localpv.lifecycle.mount import claims, contents, host_paths
 from localpv.lifecycle.mount import recorded as records
 from localpv.lifecycle.mount.contents import Contents
 from localpv.lifecycle.mount.hands import Hands, Turns
-from localpv.lifecycle.mount.layout import CONFIG_MAP, DEVICES, SUB_PATHS, VOLUMES, Layout
+from localpv.lifecycle.mount.layout import (
+    CONFIG_MAP,
+    DEVICES,
+    EMPTY_DIR,
+    HOST_PATH,
+    LOCAL,
+    SUB_PATHS,
+    VOLUMES,
+    Layout,
+)
 from localpv.lifecycle.mount.lookup import Lookup
 from localpv.lifecycle.mount.mapper import Mapper
 from localpv.lifecycle.mount.mounter import Group, Mounter
+from localpv.lifecycle.mount.operations import Observer, Operation, Operations
 from localpv.lifecycle.mount.scratch import Scratch
 from localpv.lifecycle.mount.specs import BLOCK, Spec
 from localpv.lifecycle.mount.tearing import Tearing
@@ -41,18 +52,29 @@ class PodVolumes:
         lookup: Lookup,
         clock: Clock | None = None,
         on_warning: OnWarning | None = None,
+        observer: Observer | None = None,
     ) -> None:
         self.layout = Layout(root, disk=disk)
         self._hands, self._lookup = hands, lookup
         self._on_warning = on_warning or (lambda pod, reason, message: None)
+        clock = clock or SystemClock()
+        self._operations = Operations(observer, clock=clock)
+        self._served: dict[str, set[str]] = {}
+        """Volumes that were set up for a pod, by its uid: to find them there again is no operation."""
+
         of_volumes = Turns()
-        self._mounter = Mounter(layout=self.layout, hands=hands, turns=of_volumes)
-        self._mapper = Mapper(layout=self.layout, hands=hands, turns=of_volumes)
+        self._mounter = Mounter(layout=self.layout, hands=hands, turns=of_volumes, operations=self._operations)
+        self._mapper = Mapper(layout=self.layout, hands=hands, turns=of_volumes, operations=self._operations)
         self._scratch = Scratch(layout=self.layout, hands=hands)
         self._tearing = Tearing(
-            layout=self.layout, hands=hands, mounter=self._mounter, mapper=self._mapper, scratch=self._scratch
+            layout=self.layout,
+            hands=hands,
+            mounter=self._mounter,
+            mapper=self._mapper,
+            scratch=self._scratch,
+            operations=self._operations,
         )
-        self._tokens = Tokens(lookup=lookup, clock=clock or SystemClock())
+        self._tokens = Tokens(lookup=lookup, clock=clock)
         self._contents = Contents(lookup=lookup, tokens=self._tokens)
         self._pods = Turns()
 
@@ -74,6 +96,7 @@ class PodVolumes:
         async with self._pods.of(pod_uid):
             await self._tearing.run(pod_uid)
         self._tokens.forget(pod_uid)
+        self._served.pop(pod_uid, None)
 
     async def refresh(self, pod: kinds.Pod) -> None:
         """Let files that come from the API be as the API has them now, of a pod whose volumes are set up.
@@ -118,14 +141,17 @@ class PodVolumes:
             if volume.persistent_volume_claim is not None or volume.ephemeral is not None:
                 return await self._claimed(pod, volume, use)
             if volume.empty_dir is not None:
-                path = await self._scratch.empty_dir(volume.empty_dir, volume.name, pod=pod, group=_group(pod))
+                with self._measured(pod, volume.name, EMPTY_DIR, Operation.MOUNT):
+                    path = await self._scratch.empty_dir(volume.empty_dir, volume.name, pod=pod, group=_group(pod))
                 return Prepared(path=path, name=volume.name)
             if volume.host_path is not None:
-                return Prepared(
-                    path=await host_paths.find(volume.host_path, node_paths=self._hands.node_paths), name=volume.name
-                )
-            if contents.plugin_of(volume):
-                return Prepared(path=await self._from_api(pod, volume), name=volume.name, read_only=True)
+                with self._measured(pod, volume.name, HOST_PATH, Operation.MOUNT):
+                    path = await host_paths.find(volume.host_path, node_paths=self._hands.node_paths)
+                return Prepared(path=path, name=volume.name)
+            if plugin := contents.plugin_of(volume):
+                with self._measured(pod, volume.name, plugin, Operation.MOUNT):
+                    path = await self._from_api(pod, volume)
+                return Prepared(path=path, name=volume.name, read_only=True)
         raise NotReady(
             "NotSupported",
             f"volume {volume.name} has the source {volume.other_source or 'unknown'},"
@@ -153,7 +179,11 @@ class PodVolumes:
                 f"volume {spec.name} promises {', '.join(spec.unsupported_access_modes)}, which a local volume cannot"
                 " keep: it is on this node, and pods of other nodes do not reach it",
             )
-        with translated(f"volume {volume.name}", event=spec.event):
+        operation = Operation.MAP if spec.mode == BLOCK else Operation.MOUNT
+        with (
+            translated(f"volume {volume.name}", event=spec.event),
+            self._measured(pod, volume.name, LOCAL, operation),
+        ):
             try:
                 prepared = await self._serve(pod, volume, bound)
             except (FileNotFoundError, NotADirectoryError) as error:
@@ -191,6 +221,17 @@ class PodVolumes:
             warn=lambda reason, message: self._on_warning(pod, reason, message),
         )
         return Prepared(path=path, name=volume.name, read_only=spec.read_only)
+
+    @contextmanager
+    def _measured(self, pod: kinds.Pod, name: str, plugin: str, operation: Operation) -> Iterator[None]:
+        """Measure what sets a volume up, until it has been once; after a restart that is once more, as in a kubelet."""
+        served = self._served.setdefault(pod.metadata.uid, set())
+        if name in served:
+            yield
+            return
+        with self._operations.measured(plugin, operation):
+            yield
+        served.add(name)
 
     async def _take_back(self, pod_uid: str, spec: Spec) -> None:
         if spec.mode == BLOCK:
