@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -96,6 +97,35 @@ def test_values_are_validated(api: Api, space: Space, index: int) -> None:
     assert any(found == reason and field.startswith(f"spec.value{index}") for found, field in wire.causes(status)), (
         status
     )
+
+
+PATTERNED = PLAN.kind(
+    custom.with_spec(
+        {
+            "slow": {"type": "string", "pattern": "^(a+)+$"},
+            "greek": {"type": "string", "pattern": r"^\p{Greek}+[[:^alpha:]]$"},
+        }
+    )
+)
+
+
+def test_a_pattern_takes_time_that_grows_with_the_text_alone(api: Api, space: Space) -> None:
+    began = time.monotonic()
+    status = api.post(PATTERNED.path(space), PATTERNED.object(spec={"slow": "a" * 40 + "b"}), expect=422)
+    assert wire.causes(status) == [("FieldValueInvalid", "spec.slow")]
+    assert time.monotonic() - began < 5
+
+
+def test_a_pattern_is_one_of_go(api: Api, space: Space) -> None:
+    made = api.post(PATTERNED.path(space), PATTERNED.object("two", spec={"greek": "\u03bb\u03bf\u03b31"}))
+    assert made["spec"] == {"greek": "\u03bb\u03bf\u03b31"}
+
+
+@pytest.mark.parametrize("pattern", ["(", "(?=a)", r"(a)\1", "a++", "a{1001}"])
+def test_a_pattern_that_go_cannot_compile_is_refused(api: Api, pattern: str) -> None:
+    definition = Kind().definition(custom.with_spec({"a": {"type": "string", "pattern": pattern}}))
+    status = api.post(DEFINITIONS, definition, expect=422, dryRun="All")
+    assert any(field.endswith("properties[a].pattern") for _, field in wire.causes(status)), status
 
 
 def test_null_is_dropped_where_the_schema_does_not_allow_it(api: Api, space: Space) -> None:

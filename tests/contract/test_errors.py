@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import time
 
 import pytest
 from tests.contract import builders, wire
@@ -54,6 +55,31 @@ def test_yaml_body_is_taken(api: Api, space: Space) -> None:
     text = b"metadata:\n  name: one\ndata:\n  a: b\n"
     made = api.post(space.core("configmaps"), text, content_type="application/yaml", expect=201)
     assert made["data"] == {"a": "b"}
+
+
+def test_dates_in_a_yaml_body_are_strings_and_aliases_are_followed(api: Api, space: Space) -> None:
+    text = b"metadata: {name: one}\ndata:\n  a: &a 2026-01-02\n  b: *a\n  c: 1:30\n  d: 2026-01-02T03:04:05Z\n"
+    made = api.post(space.core("configmaps"), text, content_type="application/yaml", expect=201)
+    assert made["data"] == {"a": "2026-01-02", "b": "2026-01-02", "c": "1:30", "d": "2026-01-02T03:04:05Z"}
+
+
+@pytest.mark.parametrize("content_type", ["application/yaml", wire.APPLY_PATCH])
+def test_a_yaml_body_whose_aliases_stand_for_very_much_is_a_bad_request(
+    api: Api, space: Space, content_type: str
+) -> None:
+    aliases = "".join(
+        f"{name}: &{name} [{','.join([f'*{before}'] * 9)}]\n"
+        for before, name in zip("abcdefgh", "bcdefghi", strict=True)
+    )
+    text = f"kind: ConfigMap\napiVersion: v1\nmetadata: {{name: one}}\na: &a [x,x,x,x,x,x,x,x,x]\n{aliases}".encode()
+    method, path = ("POST", space.core("configmaps"))
+    if content_type == wire.APPLY_PATCH:
+        method, path = "PATCH", f"{space.core('configmaps', 'one')}?fieldManager=me"
+    began = time.monotonic()
+    status = api.call(method, path, text, content_type=content_type, expect=400)
+    assert status["reason"] == "BadRequest"
+    assert "alias" in status["message"]
+    assert time.monotonic() - began < 5
 
 
 @pytest.mark.parametrize("body", [b"{", b"", b"[]", b"null", b'"text"', b'{"metadata": 1}', b"\xff\xfe", b"not json"])

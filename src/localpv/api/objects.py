@@ -12,6 +12,26 @@ Object = dict[str, Any]
 """A Kubernetes object, decoded from JSON. Absent and null mean the same once the server has taken it in."""
 
 
+DEEPEST = 128
+"""Levels of lists and maps in what a client sends. Kubernetes' own kinds have some two dozen, definitions of custom
+kinds twice as many; what is walked along a schema recurses, and Python ends a recursion at a thousand calls."""
+
+
+def too_deep(value: Any) -> bool:
+    """Whether lists and maps are nested more than DEEPEST levels; looks at them level by level, without recursion."""
+    level = [value] if type(value) in (dict, list) else []
+    for _ in range(DEEPEST):
+        if not level:
+            return False
+        level = [
+            child
+            for each in level
+            for child in (each.values() if type(each) is dict else each)
+            if type(child) is dict or type(child) is list
+        ]
+    return bool(level)
+
+
 _last_second: tuple[int, str] = (0, "")
 
 

@@ -42,7 +42,7 @@ _BETWEEN = {
     ">": Operator.GREATER,
     "<": Operator.LESS,
 }
-_token = re.compile(r"[ \t\r\n]*(==|!=|[=!(),<>]|[^=!(),<> \t\r\n]+)")
+_token = re.compile(r"==|!=|[=!(),<>]|[^=!(),<> \t\r\n]+")
 _whole_number = re.compile(r"[+-]?[0-9]{1,25}").fullmatch
 
 
@@ -100,9 +100,12 @@ class LabelSelector:
     def __init__(self, requirements: Iterable[Requirement] = ()) -> None:
         self.requirements = tuple(sorted(requirements, key=lambda requirement: requirement.key))
         # Equality is what nearly every list and watch asks for: a plain lookup answers it.
-        equal = [each for each in self.requirements if each.operator in _EXACT and len(each.values) == 1]
+        equal: list[Requirement] = []
+        others: list[Requirement] = []
+        for each in self.requirements:
+            (equal if each.operator in _EXACT and len(each.values) == 1 else others).append(each)
         self._equal = tuple((each.key, next(iter(each.values))) for each in equal)
-        self._others = tuple(each for each in self.requirements if each not in equal)
+        self._others = tuple(others)
 
     @property
     def empty(self) -> bool:

@@ -1,6 +1,63 @@
-"""What is wrong with a YAML text, in words for the person who wrote it."""
+"""Reading YAML that anybody may have written: every place that reads YAML reads it here.
+
+A document is built from the events of the parser, one by one, and not by PyYAML's own loaders. They follow aliases
+without a bound, so a few hundred bytes become gigabytes, and recurse in C, so a few thousand brackets end the process.
+Here nesting and what aliases add are counted on the way, and a document that has too much is refused before it costs.
+
+Single values mean what they mean to Kubernetes: `yes` and `on` are booleans, a date is a string, and there are no
+numbers to the base of sixty.
+"""
 
 from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from localpv.api import yaml_scalars
+from localpv.api.objects import DEEPEST
+
+LARGEST: Final = 3 << 20
+"""Bytes that a document may have once its aliases are written out; a body in JSON may not be larger either."""
+
+MOST_DIRECTIVES: Final = 64
+"""Lines that begin with %TAG; the parser compares each with all others."""
+
+SLICE: Final = 1_000
+"""Events between two turns of others: a few milliseconds."""
+
+_directive = re.compile("[\n\r\x85\u2028\u2029]%TAG")
+
+
+def load(text: str | bytes) -> Any:
+    """The one document in a text, as JSON values; nothing in it is shared. A YAMLError says what is wrong with it."""
+    reader = _Values(text)
+    for _ in reader.turns(most=1):
+        pass
+    return reader.documents[0] if reader.documents else None
+
+
+def load_all(text: str | bytes) -> list[Any]:
+    """All documents in a text."""
+    reader = _Values(text)
+    for _ in reader.turns():
+        pass
+    return reader.documents
+
+
+def load_in_turns(text: str | bytes) -> Iterator[list[Any]]:
+    """As `load`, a slice at a time: the last thing it yields is a list of the document, or an empty one."""
+    reader = _Values(text)
+    yield from reader.turns(most=1)
+    yield reader.documents
+
+
+def compose(text: str) -> Any:
+    """The nodes of the one document in a text, for those who look at how something is written; None for no document."""
+    reader = _Nodes(text)
+    for _ in reader.turns(most=1):
+        pass
+    return reader.documents[0] if reader.documents else None
 
 
 def trouble(error: Exception, *, lines_before: int = 0) -> str:
@@ -15,3 +72,211 @@ def trouble(error: Exception, *, lines_before: int = 0) -> str:
     context = getattr(error, "context", None)
     words = f"{problem} ({context})" if context else problem
     return f"line {mark.line + 1 + lines_before}: {words}".replace("'<stream end>'", "the end of the file")
+
+
+class _Frame:
+    """A list or map that is being read."""
+
+    __slots__ = ("height", "items", "size", "start")
+
+    def __init__(self, start: Any, size: int) -> None:
+        self.start = start
+        self.items: list[Any] = []
+        self.size = size
+        """Size of the document before this began."""
+        self.height = 0
+        """Levels below this one."""
+
+
+class _Reader:
+    """Follows the events of a parser. What is made of them is up to `scalar`, `collected` and `repeated`."""
+
+    def __init__(self, text: str | bytes) -> None:
+        import yaml
+
+        self._error = yaml.composer.ComposerError
+        # Kubernetes takes UTF-8 only; the parser would take UTF-16 as well, in which nothing of the below is seen.
+        self._text = text.decode() if isinstance(text, bytes) else text
+        self._parser: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        self.documents: list[Any] = []
+        self._anchors: dict[str, tuple[Any, int, int]] = {}
+        self._open: set[str] = set()
+        self._size = 0
+
+    def scalar(self, event: Any) -> Any:
+        raise NotImplementedError
+
+    def collected(self, start: Any, items: list[Any], end: Any) -> Any:
+        """A list or map of what it holds; of a map, keys and values take turns."""
+        raise NotImplementedError
+
+    def repeated(self, made: Any) -> Any:
+        """What an alias stands for."""
+        raise NotImplementedError
+
+    def turns(self, most: int = 0) -> Iterator[list[Any]]:
+        """Read it all, yielding nothing of interest now and then."""
+        if len(_directive.findall(self._text)) > MOST_DIRECTIVES:
+            raise self._error(problem=f"there are more than {MOST_DIRECTIVES} directives")
+        parser = self._parser(self._text)
+        try:
+            yield from self._follow(parser, most)
+        finally:
+            parser.dispose()
+
+    def _follow(self, parser: Any, most: int) -> Iterator[list[Any]]:
+        from yaml import events
+
+        starts = (events.SequenceStartEvent, events.MappingStartEvent)
+        ends = (events.SequenceEndEvent, events.MappingEndEvent)
+        frames: list[_Frame] = []
+        budget = SLICE
+        while True:
+            budget -= 1
+            if not budget:
+                budget = SLICE
+                yield []
+            event = parser.get_event()
+            kind = type(event)
+            if kind is events.ScalarEvent:
+                self._size += len(event.value) + 4
+                made = self.scalar(event)
+                if event.anchor:
+                    self._anchors[event.anchor] = made, len(event.value) + 4, 0
+            elif kind in starts:
+                if len(frames) >= DEEPEST:
+                    raise self._wrong(f"is nested more than {DEEPEST} levels deep", event)
+                if event.anchor:
+                    self._anchors.pop(event.anchor, None)
+                    self._open.add(event.anchor)
+                self._size += 4
+                frames.append(_Frame(event, self._size))
+                continue
+            elif kind in ends:
+                frame = frames.pop()
+                made = self.collected(frame.start, frame.items, event)
+                if anchor := frame.start.anchor:
+                    self._open.discard(anchor)
+                    self._anchors[anchor] = made, self._size - frame.size + 4, frame.height + 1
+                if frames:
+                    frames[-1].height = max(frames[-1].height, frame.height + 1)
+            elif kind is events.AliasEvent:
+                made = self._alias(event, frames)
+            elif kind is events.DocumentStartEvent:
+                if most and len(self.documents) == most:
+                    raise self._wrong("there is more than one document", event)
+                self._anchors, self._open, self._size = {}, set(), 0
+                continue
+            elif kind is events.StreamEndEvent or event is None:
+                return
+            else:
+                continue
+            if frames:
+                frames[-1].items.append(made)
+            else:
+                self.documents.append(made)
+
+    def _alias(self, event: Any, frames: list[_Frame]) -> Any:
+        name = event.anchor
+        if name in self._open:
+            raise self._wrong(f"what the anchor {name} stands for contains itself", event)
+        if name not in self._anchors:
+            raise self._wrong(f"there is no anchor {name} before this alias", event)
+        made, size, height = self._anchors[name]
+        self._size += size
+        if self._size > LARGEST:
+            raise self._wrong(f"with its aliases written out the document has more than {LARGEST} bytes", event)
+        if len(frames) + height > DEEPEST:
+            raise self._wrong(f"with its aliases written out it is nested more than {DEEPEST} levels deep", event)
+        if frames:
+            frames[-1].height = max(frames[-1].height, height)
+        return self.repeated(made)
+
+    def _wrong(self, problem: str, event: Any) -> Exception:
+        return self._error(problem=problem, problem_mark=event.start_mark)
+
+
+class _Merge(str):
+    """A plain `<<`: as a key of a map it takes in what other maps hold."""
+
+    __slots__ = ()
+
+
+class _Values(_Reader):
+    """Makes JSON values."""
+
+    def scalar(self, event: Any) -> Any:
+        text: str = event.value
+        try:
+            if event.implicit[0]:
+                return _Merge(text) if text == "<<" else yaml_scalars.resolved(text)
+            return text if event.tag is None or event.tag == "!" else yaml_scalars.tagged(event.tag, text)
+        except ValueError as error:
+            raise self._wrong(str(error), event) from None
+
+    def collected(self, start: Any, items: list[Any], end: Any) -> Any:
+        if type(end).__name__ == "SequenceEndEvent":
+            return items
+        made: dict[str, Any] = {}
+        merged: list[Any] = []
+        pairs = iter(items)
+        for key in pairs:
+            value = next(pairs)
+            if type(key) is str:
+                made[key] = value
+            elif type(key) is _Merge:
+                merged += value if isinstance(value, list) else [value]
+            else:
+                made[self._key(key, start)] = value
+        for source in merged:
+            if not isinstance(source, dict):
+                raise self._wrong("<< takes a map, or a list of maps", start)
+            # What a map says itself counts, then what it takes in first.
+            for name, value in source.items():
+                made.setdefault(name, value)
+        return made
+
+    def repeated(self, made: Any) -> Any:
+        return _copied(made)
+
+    def _key(self, key: Any, start: Any) -> str:
+        if key is None or isinstance(key, list | dict):
+            raise self._wrong("a key of a map must be a string, a number or a boolean", start)
+        return str(key).lower() if isinstance(key, bool) else f"{key:g}" if isinstance(key, float) else str(key)
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _copied(each) for key, each in value.items()}
+    return [_copied(each) for each in value] if isinstance(value, list) else value
+
+
+class _Nodes(_Reader):
+    """Makes PyYAML's nodes, each with its tag and its place in the text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        import yaml
+
+        self._nodes = yaml
+        self._resolver: Any = yaml.resolver.Resolver()
+
+    def scalar(self, event: Any) -> Any:
+        kind = self._nodes.ScalarNode
+        tag = self._tag(kind, event, event.value, event.implicit)
+        return kind(tag, event.value, event.start_mark, event.end_mark, style=event.style)
+
+    def collected(self, start: Any, items: list[Any], end: Any) -> Any:
+        yaml = self._nodes
+        if isinstance(end, yaml.MappingEndEvent):
+            kind, value = yaml.MappingNode, list(zip(items[::2], items[1::2], strict=True))
+        else:
+            kind, value = yaml.SequenceNode, items
+        tag = self._tag(kind, start, None, start.implicit)
+        return kind(tag, value, start.start_mark, end.end_mark, flow_style=start.flow_style)
+
+    def repeated(self, made: Any) -> Any:
+        return made
+
+    def _tag(self, kind: Any, event: Any, value: str | None, implicit: Any) -> Any:
+        return self._resolver.resolve(kind, value, implicit) if event.tag in (None, "!") else event.tag

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
-from localpv.api import status
+from localpv.api import objects, status, yamls
 from localpv.api.objects import Object
 from localpv.api.schema import walk
 from localpv.apiserver.call import Call
@@ -14,6 +16,9 @@ from localpv.errors import BadRequest, UnsupportedMediaType
 
 MAX_BYTES = 3 << 20
 """Largest body that is read; kube-apiserver has the same limit."""
+
+LARGE_YAML = 32 << 10
+"""Bytes of YAML that are read in one go, in some 50 ms at the worst."""
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 """What Go programs, kubectl among them, send for kinds that they know the type of."""
@@ -30,40 +35,78 @@ def decode(raw: bytes, content_type: str) -> Any:
     kind = media_type(content_type) or "application/json"
     if kind in ("application/json", "text/json") or kind.endswith("+json"):
         return decode_json(raw)
-    if kind in ("application/yaml", "application/x-yaml", "text/yaml") or kind.endswith("+yaml"):
+    if _is_yaml(kind):
         return decode_yaml(raw)
     if kind == PROTOBUF:
         from localpv.api import protobuf  # its tables are for those who need them
 
-        return protobuf.decode(raw)
+        return _shallow(protobuf.decode(raw))
     raise UnsupportedMediaType(
         f"the body of the request was in an unknown format - accepted media types include: "
         f"application/json, application/yaml, {PROTOBUF}; not {kind}"
     )
 
 
+def _is_yaml(kind: str) -> bool:
+    return kind in ("application/yaml", "application/x-yaml", "text/yaml") or kind.endswith("+yaml")
+
+
 def decode_json(raw: bytes) -> Any:
     try:
-        return _decode_json(raw)
+        value = _decode_json(raw)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError, ValueError) as error:
         raise BadRequest(f"the body of the request is not valid JSON: {error}") from None
+    return _shallow(value)
+
+
+def _shallow(value: Any) -> Any:
+    if objects.too_deep(value):
+        raise BadRequest(f"the body of the request is nested more than {objects.DEEPEST} levels deep")
+    return value
 
 
 def decode_yaml(raw: bytes) -> Any:
-    stripped = raw.lstrip()
-    if stripped[:1] == b"{":  # kubectl sends JSON under the YAML media type when it applies
+    if _looks_like_json(raw):
         try:
-            return _decode_json(raw)
-        except msgspec.DecodeError:
+            return decode_json(raw)
+        except BadRequest:
             pass
+    for found in _yaml_in_turns(raw):
+        if found:
+            return found[0]
+    return None
+
+
+async def json_of_yaml(raw: bytes, content_type: str, one_at_a_time: asyncio.Lock) -> bytes:
+    """The body, in JSON if it was much YAML: that takes seconds to read, so others have their turns meanwhile."""
+    if len(raw) <= LARGE_YAML or not _is_yaml(media_type(content_type)):
+        return raw
+    if _looks_like_json(raw):
+        try:
+            decode_json(raw)
+            return raw
+        except BadRequest:
+            pass
+    async with one_at_a_time:
+        for found in _yaml_in_turns(raw):
+            if found:
+                return msgspec.json.encode(found[0])
+            await asyncio.sleep(0)
+    return b"null"
+
+
+def _yaml_in_turns(raw: bytes) -> Iterator[list[Any]]:
     import yaml
 
     try:
-        value = yaml.load(raw, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-        # Through JSON once more: YAML knows dates, binaries and keys that are no strings.
-        return _decode_json(msgspec.json.encode(value))
-    except (yaml.YAMLError, TypeError, ValueError, RecursionError) as error:
-        raise BadRequest(f"the body of the request is not valid YAML: {error}") from None
+        yield from yamls.load_in_turns(raw)
+    except (yaml.YAMLError, ValueError) as error:
+        raise BadRequest(f"the body of the request is not valid YAML: {yamls.trouble(error)}") from None
+
+
+def _looks_like_json(raw: bytes) -> bool:
+    """kubectl sends JSON under the YAML media type when it applies."""
+    return raw.lstrip()[:1] == b"{"
 
 
 def as_object(value: Any, call: Call) -> Object:

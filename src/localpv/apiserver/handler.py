@@ -92,6 +92,7 @@ class Handler:
         )
         self._revisions = Revisions(store)
         self._closing = asyncio.Event()
+        self._large_yaml = asyncio.Lock()
         self.insides = Insides(store=store, revisions=self._revisions, access=access, closing=self._closing)
 
     def close(self) -> None:
@@ -186,6 +187,7 @@ class Handler:
         if verb == "watch":
             return await self._watch(request, call, form)
         raw = await _read(request)
+        raw = await body.json_of_yaml(raw, request.headers.get("Content-Type", ""), self._large_yaml)
         call.manager = managers.name_of(query.get("fieldManager", ""), request.headers.get("User-Agent", ""))
         if verb in ("delete", "deletecollection"):
             return self._respond(call, await self._delete(call, verb, raw, request.content_type), form)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from localpv import errors
+from localpv.api import yamls
 from localpv.client.config import Connection
 from localpv.client.credentials import Credentials, Fixed, Impersonating, TokenFile, decode_data, load_certificate
 from localpv.client.exec_plugin import API_VERSIONS, FromPlugin, Plugin
@@ -93,7 +94,7 @@ def _document(file: Path) -> dict[str, Any]:
     import yaml
 
     try:
-        document = yaml.safe_load(file.read_text())
+        document = yamls.load(file.read_text())
     except (OSError, UnicodeDecodeError) as error:
         raise errors.ConfigurationError(
             f"the kubeconfig {file} cannot be read: {error}", hint="check the path and its permissions"

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from localpv.api import roles
+from localpv.api import roles, yamls
 from localpv.api.objects import Object
 from localpv.deploy import access, pods, reading, workloads
 from localpv.deploy.plan import IMAGE, Plan
@@ -58,8 +58,8 @@ def fill_in(text: str) -> str:
     import yaml
 
     try:
-        root: Any = yaml.compose(text, Loader=yaml.SafeLoader)
-        wanted = yaml.safe_load(text)
+        root: Any = yamls.compose(text)
+        wanted = yamls.load(text)
     except yaml.YAMLError:
         return text
     added: list[tuple[int, str]] = []
@@ -97,7 +97,7 @@ def _means(text: str, wanted: Any) -> bool:
     import yaml
 
     try:
-        return bool(yaml.safe_load(text) == wanted)
+        return bool(yamls.load(text) == wanted)
     except yaml.YAMLError:
         return False
 

@@ -37,7 +37,7 @@ def read(folder: Path) -> list[Manifest]:
         if path.suffix not in SUFFIXES or not path.is_file():
             continue
         try:
-            documents = list(yaml.safe_load_all(path.read_text()))
+            documents = yamls.load_all(path.read_text())
         except (yaml.YAMLError, OSError, UnicodeDecodeError) as error:
             raise ConfigurationError(
                 f"{path} cannot be read: {yamls.trouble(error)}", hint="mend the file and start again"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
 from typing import Any
 
 import pytest
@@ -186,3 +188,17 @@ def test_no_text_does_more_than_be_refused(text: str, labels: dict[str, str]) ->
 def test_a_field_selector_survives_being_written_and_read(terms: list[FieldTerm]) -> None:
     selector = FieldSelector(tuple(terms))
     assert set(selectors.parse_fields(str(selector)).terms) == set(terms)
+
+
+@pytest.mark.parametrize("text", [" " * 100_000, "a" + " " * 100_000, "a in (" + "\t" * 100_000])
+def test_spaces_cost_no_more_than_their_number(text: str) -> None:
+    began = time.thread_time()
+    with contextlib.suppress(errors.BadRequest):
+        selectors.parse(text)
+    assert time.thread_time() - began < 1
+
+
+def test_many_requirements_cost_no_more_than_their_number() -> None:
+    began = time.thread_time()
+    assert len(selectors.parse(",".join(f"k{number}=v" for number in range(20_000))).equalities()) == 20_000
+    assert time.thread_time() - began < 5

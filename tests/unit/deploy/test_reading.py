@@ -81,7 +81,7 @@ def test_cleaning_jobs_tolerate_what_agents_tolerate() -> None:
     ("text", "wrong"),
     [
         ("", "storageClassMap: names no class: there would be nothing to offer"),
-        ("storageClassMap: [", "line 1: cannot be read as YAML: expected the node content, but found '<stream end>'"),
+        ("storageClassMap: [", "line 2: cannot be read as YAML: did not find expected node content"),
         ("[]", "must be a map, but is a list"),
         (f"{SHORT}storageClasMap: {{}}", "storageClasMap: unknown key; did you mean storageClassMap?"),
         (

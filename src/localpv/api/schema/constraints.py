@@ -51,7 +51,6 @@ def _checks(schema: Schema, nested: Callable[[Schema], Node]) -> Iterator[Check]
 
 def _text(schema: Schema) -> Check:
     longest, shortest, pattern = schema.get("maxLength"), schema.get("minLength"), schema.get("pattern")
-    search = patterns.compiled(pattern).search if pattern else None
 
     def check(path: str, value: Any) -> FieldErrors:
         if not isinstance(value, str):
@@ -60,7 +59,7 @@ def _text(schema: Schema) -> Check:
             return [fields.too_long(path, longest)]
         if shortest is not None and len(value) < shortest:
             return [fields.invalid(path, value, f"must be at least {shortest} characters long")]
-        if search is not None and not search(value):
+        if pattern and not patterns.found(pattern, value):
             return [fields.invalid(path, value, f"must match the pattern '{pattern}'")]
         return []
 

@@ -77,7 +77,7 @@ def check(schema: Schema, path: str, *, status_subresource: bool) -> FieldErrors
     """Everything that is wrong with a schema, except for its defaults."""
     return [
         *_root(schema, path, status_subresource),
-        *_keywords(schema, path, _Around(root=True)),
+        *_keywords(schema, path, _Around(root=True), patterns.Effort()),
         *_shape(schema, path, level="root"),
     ]
 
@@ -115,9 +115,9 @@ class _Around:
         return _Around(inside_metadata=self.inside_metadata, no_default=why)
 
 
-def _keywords(schema: Schema, path: str, around: _Around) -> Iterator[FieldError]:
+def _keywords(schema: Schema, path: str, around: _Around, effort: patterns.Effort) -> Iterator[FieldError]:
     """Each schema by itself, at any depth and also inside allOf and the like."""
-    yield from _refused(schema, path)
+    yield from _refused(schema, path, effort)
     if "default" in schema and around.no_default:
         yield fields.forbidden(f"{path}.default", f"must not be set {around.no_default}")
     if around.inside_metadata and schema.get("x-kubernetes-embedded-resource"):
@@ -128,17 +128,17 @@ def _keywords(schema: Schema, path: str, around: _Around) -> Iterator[FieldError
     if others is not None and schema.get("properties") and others is not True:
         yield fields.forbidden(f"{path}.additionalProperties", "additionalProperties and properties exclude each other")
     if isinstance(others, dict):
-        yield from _keywords(others, f"{path}.additionalProperties", around.values())
+        yield from _keywords(others, f"{path}.additionalProperties", around.values(), effort)
     of_an_object = around.root or bool(schema.get("x-kubernetes-embedded-resource"))
     for name, child in schema.get("properties", {}).items():
-        yield from _keywords(child, f"{path}.properties[{name}]", around.field(name, of_an_object=of_an_object))
+        yield from _keywords(child, f"{path}.properties[{name}]", around.field(name, of_an_object=of_an_object), effort)
     if isinstance(schema.get("items"), dict):
-        yield from _keywords(schema["items"], f"{path}.items", around.below())
+        yield from _keywords(schema["items"], f"{path}.items", around.below(), effort)
     for branch, where in _branches(schema, path):
-        yield from _keywords(branch, where, around.below())
+        yield from _keywords(branch, where, around.below(), effort)
 
 
-def _refused(schema: Schema, path: str) -> Iterator[FieldError]:
+def _refused(schema: Schema, path: str, effort: patterns.Effort) -> Iterator[FieldError]:
     kind = schema.get("type", "")
     if kind and kind not in TYPES:
         yield fields.not_supported(f"{path}.type", kind, TYPES)
@@ -156,7 +156,7 @@ def _refused(schema: Schema, path: str) -> Iterator[FieldError]:
         yield fields.forbidden(f"{path}.x-kubernetes-validations", _NO_CEL)
     if pattern := schema.get("pattern"):
         try:
-            patterns.compiled(pattern)
+            effort.check(pattern)
         except patterns.UnusablePattern as error:
             yield fields.invalid(f"{path}.pattern", pattern, f"must be a valid regular expression: {error}")
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import json
 from dataclasses import dataclass
-from typing import Any
 
 from localpv.api import yamls
 from localpv.api.translate import manifests
@@ -54,14 +52,13 @@ def _json(text: str, source: str) -> TranslatedText:
 def _yaml(text: str, source: str) -> TranslatedText:
     import yaml
 
-    loader = _loader()
     parts: list[str] = []
     notes: list[tuple[str, Note]] = []
     before = 0
     for head, body in _documents(text):
         try:
-            value = _as_json(yaml.load(body, Loader=loader))
-        except (yaml.YAMLError, ValueError, RecursionError) as error:
+            value = yamls.load(body)
+        except (yaml.YAMLError, ValueError) as error:
             raise _unreadable(source, error, lines_before=before + head.count("\n")) from error
         before += f"{head}{body}".count("\n")
         done = manifests.translate(value) if isinstance(value, dict) else None
@@ -73,29 +70,6 @@ def _yaml(text: str, source: str) -> TranslatedText:
         if done is not None:
             notes += done.notes
     return TranslatedText(text="".join(parts), notes=tuple(notes))
-
-
-@functools.cache
-def _loader() -> Any:
-    """YAML without dates: to Kubernetes they are strings like others."""
-    import yaml
-
-    class Loader(yaml.SafeLoader):
-        pass
-
-    Loader.yaml_implicit_resolvers = {
-        letter: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-        for letter, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
-    return Loader
-
-
-def _as_json(value: Any) -> Any:
-    """What was read with keys that are strings: YAML takes `on` and numbers for something else."""
-    if isinstance(value, dict):
-        return {key if isinstance(key, str) else json.dumps(key, default=str): _as_json(each)
-                for key, each in value.items()}  # fmt: skip
-    return [_as_json(each) for each in value] if isinstance(value, list) else value
 
 
 def _documents(text: str) -> list[tuple[str, str]]:

@@ -13,6 +13,8 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
+from localpv.api import yamls
+
 T = TypeVar("T")
 
 DEEPEST = 30
@@ -186,7 +188,7 @@ def parse(key: str, text: str, notes: Notes) -> Value | None:
     import yaml
 
     try:
-        node: Any = yaml.compose(text, Loader=yaml.SafeLoader)
+        node: Any = yamls.compose(text)
     except yaml.MarkedYAMLError as error:
         line = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
         notes.note(key, f"{line}cannot be read as YAML: {error.problem}")

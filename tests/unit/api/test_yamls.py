@@ -1,0 +1,133 @@
+"""YAML of strangers: what it means, and that it cannot cost more than its size."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tracemalloc
+
+import pytest
+import yaml
+
+from localpv.api import yamls
+from localpv.lifecycle.config import values
+
+LAUGHS = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
+    f"{name}: &{name} [{','.join([f'*{before}'] * 9)}]\n" for before, name in zip("abcdefghi", "bcdefghij", strict=True)
+)
+"""Some 400 bytes that stand for 9 ** 10 values."""
+
+MERGES = "a: &a {x: 1}\n" + "".join(
+    f"{name}: &{name} {{<<: [{','.join([f'*{before}'] * 9)}]}}\n"
+    for before, name in zip("abcdefghi", "bcdefghij", strict=True)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("a: [1, 1.5, yes, off, ~, '1', 0x10, 010, 0b11, 1_000, +1, -1]",
+         {"a": [1, 1.5, True, False, None, "1", 16, 8, 3, 1000, 1, -1]}),
+        ("at: 2026-01-02T03:04:05Z", {"at": "2026-01-02T03:04:05Z"}),
+        ("on: 2026-01-02\nn: a", {"true": "2026-01-02", "false": "a"}),
+        ("1: a\n2.5: b", {"1": "a", "2.5": "b"}),
+        ("t: 1:30", {"t": "1:30"}),
+        ("a: 123456789012345678901234567890", {"a": 1.2345678901234568e29}),
+        ("a: 1e999", {"a": "1e999"}),
+        ("v: [1.2.3, 1.10.0-rc, ., -, 1.]", {"v": ["1.2.3", "1.10.0-rc", ".", "-", 1.0]}),
+        ("a: !!str 1\nb: !!int '1'\nc: !!binary aGk=\nd: !x y", {"a": "1", "b": 1, "c": "hi", "d": "y"}),
+        ("a: &x {b: [1]}\nc: *x", {"a": {"b": [1]}, "c": {"b": [1]}}),
+        ("a: &x {b: 1, c: 2}\nd: {<<: *x, c: 3}\ne: {c: 4, <<: [{c: 5, f: 6}, *x]}",
+         {"a": {"b": 1, "c": 2}, "d": {"c": 3, "b": 1}, "e": {"c": 4, "f": 6, "b": 1}}),
+        ("a: 1\na: 2", {"a": 2}),
+        ("- <<", ["<<"]),
+        ("", None),
+        ("# nothing", None),
+    ],
+)  # fmt: skip
+def test_a_document_means_what_it_means_to_kubernetes(text: str, value: object) -> None:
+    assert yamls.load(text) == value
+    assert yamls.load(text.encode()) == value
+
+
+def test_what_an_alias_stands_for_is_a_copy() -> None:
+    loaded = yamls.load("a: &x {b: [1]}\nc: *x")
+    loaded["a"]["b"].append(2)
+    assert loaded["c"] == {"b": [1]}
+
+
+def test_a_text_may_have_several_documents() -> None:
+    assert yamls.load_all("a: &x 1\n---\nb: 2\n---\n") == [{"a": 1}, {"b": 2}, None]
+    with pytest.raises(yaml.YAMLError, match="no anchor x"):
+        yamls.load_all("a: &x 1\n---\nb: *x\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (LAUGHS, "with its aliases written out the document has more than 3145728 bytes"),
+        (MERGES, "with its aliases written out the document has more than 3145728 bytes"),
+        ("a: &a [*a]", "contains itself"),
+        ("a: *b", "no anchor b"),
+        ("[" * 100_000, "nested more than 128 levels deep"),
+        ("- " * 100_000 + "a", "nested more than 128 levels deep"),
+        ("? " * 100_000, "nested more than 128 levels deep"),
+        ("a: &a " + "[" * 100 + "]" * 100 + "\nb: " + "[" * 100 + "*a" + "]" * 100, "nested more than 128 levels deep"),
+        ("%TAG !a! x\r" * 100 + "--- a", "directives"),
+        ("a\n---\nb", "more than one document"),
+        ("a: .inf", "a number that JSON does not know"),
+        ("a: !!int x", "not of the type !!int"),
+        ("a: !!binary '*'", "no text in base64"),
+        ("? [a]\n: b", "a key of a map must be"),
+        ("~: b", "a key of a map must be"),
+        ("<<: 1", "takes a map"),
+    ],
+)
+def test_what_costs_too_much_or_means_nothing_is_refused_by_name(text: str, problem: str) -> None:
+    with pytest.raises(yaml.YAMLError) as caught:
+        yamls.load(text)
+    assert problem in yamls.trouble(caught.value)
+
+
+def test_nodes_have_the_same_bounds() -> None:
+    for text in (LAUGHS, MERGES, "[" * 100_000, "a: &a [*a]"):
+        with pytest.raises(yaml.YAMLError):
+            yamls.compose(text)
+        notes = values.Notes()
+        assert values.parse("storageClassMap", text, notes) is None
+        assert len(notes.problems) == 1
+
+
+def test_nodes_are_those_of_pyyaml() -> None:
+    def shown(node: yaml.Node) -> object:
+        if isinstance(node, yaml.ScalarNode):
+            return node.tag, node.value, node.start_mark.index, node.end_mark.index
+        return node.tag, [tuple(map(shown, each)) if isinstance(each, tuple) else shown(each) for each in node.value]
+
+    text = "ä: 1.10\nb: [yes, '1', {c: !x d}]\ne: |\n  text\n"
+    expected = yaml.compose(text, Loader=yaml.SafeLoader)
+    assert expected is not None
+    assert shown(yamls.compose(text)) == shown(expected)
+
+
+def test_few_bytes_cost_few_bytes() -> None:
+    tracemalloc.start()
+    try:
+        with pytest.raises(yaml.YAMLError):
+            yamls.load(LAUGHS)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 50 << 20
+
+
+def test_brackets_do_not_end_the_process() -> None:
+    """PyYAML's own loader recurses in C and overflows its stack."""
+    program = (
+        "from localpv.apiserver import body\n"
+        "try: body.decode(b'[' * 30000, 'application/yaml')\n"
+        "except Exception as error: print(error)"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=50)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert "nested more than 128 levels deep" in ended.stdout
