@@ -10,6 +10,7 @@ from localpv.api.kinds.localdisk import LocalDisk
 from localpv.metrics.cleaning import Cleanings
 from localpv.metrics.discovery import Discoveries
 from localpv.metrics.disks import DisksOfNode, Volumes
+from localpv.metrics.loop import Loop
 from localpv.metrics.process import Process
 from localpv.metrics.publishing import Publications
 from localpv.metrics.queues import Queues
@@ -18,6 +19,7 @@ from localpv.metrics.requests import Requests
 from localpv.metrics.storage_operations import StorageOperations
 from localpv.programs.configuring import Configured
 from localpv.runtime.clock import Clock
+from localpv.runtime.watchdog import Watchdog
 
 if TYPE_CHECKING:
     # Agents have no manager in them, and managers no discovery; neither should pay for the other.
@@ -35,6 +37,8 @@ class Observed:
 
         self.queues = Queues(self.registry)
         Process(self.registry, component=component)
+        self.watchdog = Watchdog()
+        Loop(self.registry, self.watchdog)
 
     def requests(self, server: str) -> Requests:
         """For the client of the program, with the address of its API server."""

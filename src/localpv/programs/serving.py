@@ -32,7 +32,8 @@ async def engine(settings: Settings, observed: Observed) -> AsyncIterator[ApiSer
         revision=lambda: store.revision,
     )
     try:
-        yield server
+        with observed.watchdog.watching():
+            yield server
     finally:
         await server.stop()
 

@@ -37,7 +37,8 @@ async def until_stopped(group: Group, ready: str, *, probes: str, observed: Obse
             health.ready = True
 
     try:
-        await run_until(stop_signal(), group, started)
+        with observed.watchdog.watching():
+            await run_until(stop_signal(), group, started)
     finally:
         if health is not None:
             await health.stop()
