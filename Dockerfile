@@ -17,6 +17,6 @@ RUN apt-get update \
 COPY --from=build /opt/localpv /opt/localpv
 COPY tools/image/localpv /usr/local/bin/localpv
 ENV PYTHONPATH=/opt/localpv PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
-# What touches disks runs as root because its manifest says so; everything else has no need to.
-USER 65532:65532
+# The classic DaemonSet names no user, and to empty volumes takes root. Our own manifests name one for every pod.
+USER 0:0
 ENTRYPOINT ["/usr/local/bin/localpv"]

@@ -15,6 +15,7 @@ from tests.contract.wire import Api
 
 from localpv.api.resources import BUILT_IN
 from localpv.deploy import bootstrap
+from localpv.deploy.storage import NO_PROVISIONER
 
 CONFIG = """
 storageClassMap:
@@ -85,6 +86,8 @@ def bootstrapped(api: Api, space: Space) -> Iterator[Space]:
     if not takes_privileged_pods(api, space):
         pytest.skip("this API server refuses privileged pods")
     yield space
+    for each in api.get("/apis/storage.k8s.io/v1/storageclasses", labelSelector=_OURS)["items"]:
+        api.delete(f"/apis/storage.k8s.io/v1/storageclasses/{each['metadata']['name']}")
     for kind in ("clusterrolebindings", "clusterroles"):
         listed = api.get(f"/apis/rbac.authorization.k8s.io/v1/{kind}", labelSelector=_OURS)["items"]
         for item in listed:
@@ -122,6 +125,10 @@ def test_bootstrap_completes_the_config_map_and_starts_the_provisioner(api: Api,
         mount for mount in pod["containers"][0]["volumeMounts"] if "ssds" in mount["mountPath"]
     ).items()
     assert "/mnt/hdds" in [volume.get("hostPath", {}).get("path") for volume in pod["volumes"]]
+
+    for name in ("local-fast", "local-slow"):
+        made = api.get(f"/apis/storage.k8s.io/v1/storageclasses/{name}")
+        assert (made["provisioner"], made["volumeBindingMode"]) == (NO_PROVISIONER, "WaitForFirstConsumer")
 
     assert "updated" not in localpv(*command)
     again = localpv(*command, "-image", "localhost/other:1", "-serviceaccount=local-storage-admin")

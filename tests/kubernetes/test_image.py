@@ -8,12 +8,12 @@ from tools.image import build as image
 import localpv
 
 
-def test_image_runs_localpv_without_root(here: pods.Here, localpv_image: str) -> None:
+def test_image_runs_localpv_as_root_unless_a_manifest_names_a_user(here: pods.Here, localpv_image: str) -> None:
     _, said = here.run(image=localpv_image, args=["--version"])
     assert localpv.__version__ in said
 
     _, said = here.run("sh", "-c", "id -u; localpv --version", image=localpv_image)
-    assert said.startswith("65532\n")
+    assert said.startswith("0\n")
 
 
 def test_image_has_the_tools_that_localpv_calls(here: pods.Here, localpv_image: str) -> None:

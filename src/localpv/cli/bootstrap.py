@@ -66,8 +66,21 @@ async def install(client: Client, wish: deploy.Wish) -> AsyncIterator[str]:
     yield line
     for obj in deploy.rights(wish, plan):
         yield await put(client, obj)
+    forbidden = []
+    for obj in deploy.storage_classes(plan):
+        try:
+            yield await _add(client, obj)
+        except errors.Forbidden:
+            # The documented rights of a bootstrapper do not have this one: the rest is made all the same.
+            forbidden.append(obj["metadata"]["name"])
     # Last, so that the first pod finds its account, its rights and its configuration.
     yield await put(client, deploy.daemon_set(wish, plan))
+    if forbidden:
+        raise errors.ConfigurationError(
+            f"StorageClass {', '.join(forbidden)} may not be read or created by you, and without it no volume is made",
+            hint="let an administrator create it, with provisioner kubernetes.io/no-provisioner and volumeBindingMode"
+            " WaitForFirstConsumer, or allow you to create storageclasses",
+        )
 
 
 async def _complete(client: Client, wish: deploy.Wish) -> tuple[Plan, str]:
@@ -93,6 +106,20 @@ async def _complete(client: Client, wish: deploy.Wish) -> tuple[Plan, str]:
         else:
             return plan, f"{name} completed"
     raise AssertionError("the last try returns or raises")
+
+
+async def _add(client: Client, obj: Object) -> str:
+    """Create an object unless there is one of that name, which then is the right one, whoever made it."""
+    resource = _RESOURCES[obj["apiVersion"], obj["kind"]]
+    objects, name = client.untyped(resource), obj["metadata"]["name"]
+    if await objects.find(name) is None:
+        try:
+            await objects.create(obj)
+        except errors.AlreadyExists:
+            pass
+        else:
+            return f"{resource.qualified}/{name} created"
+    return f"{resource.qualified}/{name} unchanged"
 
 
 async def put(client: Client, obj: Object) -> str:

@@ -81,11 +81,14 @@ def _serve_node(
     from localpv.programs.node_parts import Settings
 
     _start_logging(log_level)
+    told = environment.read(os.environ)
     settings = Settings(
         connection=connection(kubeconfig, context),
         probes=_address(listen_address),
-        node=environment.read(os.environ).node_name,
+        node=told.node_name,
         config=config,
+        config_map=told.volume_config,
+        namespace=told.namespace,
         state=state,
     )
     asyncio.run(import_module(f"localpv.programs.{program}").run(settings, *details))
@@ -108,7 +111,11 @@ def agent(disk: str, **options: Any) -> None:
 @click.command()
 @_node_options
 def provisioner(**options: Any) -> None:
-    """Do all for the node that MY_NODE_NAME names: a drop-in for the classic DaemonSet."""
+    """Do all for the node that MY_NODE_NAME names: a drop-in for the classic DaemonSet.
+
+    Without a folder --config the ConfigMap is read from the API: the one that VOLUME_CONFIG_NAME names, else
+    local-volume-config or local-volume-default-config, in the namespace of the pod.
+    """
     _serve_node("provisioner", **options)
 
 

@@ -7,7 +7,7 @@ import logging
 import os
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -64,10 +64,15 @@ def program_name() -> str:
     return "kubectl localpv" if Path(sys.argv[0]).name.startswith("kubectl-localpv") else "localpv"
 
 
+def arguments(given: Sequence[str], environ: Mapping[str, str]) -> list[str]:
+    """What to run: the pods of the classic DaemonSet come without arguments, and with the name of their node."""
+    return list(given) or (["provisioner"] if environ.get("MY_NODE_NAME") else [])
+
+
 def main() -> None:
     """Entry point: errors that people can mend are a sentence and a hint, never a traceback."""
     try:
-        cli(prog_name=program_name(), standalone_mode=False)
+        cli(args=arguments(sys.argv[1:], os.environ), prog_name=program_name(), standalone_mode=False)
     except LocalpvError as error:
         click.echo(f"localpv: {error.message}", err=True)
         if error.hint:

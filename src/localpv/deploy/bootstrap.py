@@ -13,8 +13,8 @@ from typing import Any
 
 from localpv.api import roles, yamls
 from localpv.api.objects import Object
-from localpv.deploy import access, pods, reading, workloads
-from localpv.deploy.plan import IMAGE, Plan
+from localpv.deploy import access, pods, reading, storage, workloads
+from localpv.deploy.plan import IMAGE, ClassObject, Plan
 from localpv.lifecycle.config import reading as config_reading
 from localpv.lifecycle.config.values import Problem
 
@@ -130,6 +130,11 @@ def rights(wish: Wish, made: Plan) -> list[Object]:
             *access.granted_in(namespace, account, *roles.provisioner_in_own_namespace(wish.volume_config)),
         )
     ]
+
+
+def storage_classes(made: Plan) -> list[Object]:
+    """The StorageClasses that claims name: without them the provisioner publishes nothing."""
+    return [_marked(storage.storage_class(ClassObject(name=name))) for name in made.config.classes]
 
 
 def daemon_set(wish: Wish, made: Plan) -> Object:

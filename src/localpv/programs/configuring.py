@@ -10,8 +10,8 @@ from pathlib import Path
 
 from localpv.api.kinds import ConfigMap
 from localpv.client.client import Client
-from localpv.errors import ConfigurationError, LocalpvError
-from localpv.lifecycle.config import sources
+from localpv.errors import ConfigurationError, Forbidden, LocalpvError
+from localpv.lifecycle.config import environment, sources
 from localpv.lifecycle.config.reading import Loaded
 from localpv.lifecycle.config.settings import Configuration
 from localpv.runtime.clock import Clock
@@ -43,6 +43,39 @@ def from_config_map(client: Client, name: str, namespace: str) -> Read:
                 f"there is no ConfigMap {namespace}/{name}", hint="create it, or name another one with --config-map"
             )
         return sources.from_config_map(found)
+
+    return read
+
+
+CLASSIC_NAMES = ("local-volume-config", "local-volume-default-config")
+"""ConfigMaps of the classic provisioner: that of its examples, and that of its bootstrapper."""
+
+
+def from_classic_places(client: Client, folder: Path, *, name: str, namespace: str) -> Read:
+    """Where the pods of the classic DaemonSet find their configuration: mounted, or in a ConfigMap of their namespace
+    that is named in the environment, or that has one of the usual names."""
+    names = (name,) if name else CLASSIC_NAMES
+
+    async def read() -> Loaded:
+        if folder.is_dir():
+            return await asyncio.to_thread(sources.from_folder, folder)
+        for each in names:
+            try:
+                found = await client.objects(ConfigMap).find(each, namespace)
+            except Forbidden as error:
+                raise ConfigurationError(
+                    f"the configuration is not mounted at {folder}, and ConfigMap {namespace}/{each} may not be read:"
+                    f" {error.message}",
+                    hint=f"allow it: kubectl -n {namespace} create role NAME --verb=get --resource=configmaps"
+                    f" --resource-name={each}, and a rolebinding",
+                ) from error
+            if found is not None:
+                return sources.from_config_map(found)
+        raise ConfigurationError(
+            f"there is no configuration: nothing is mounted at {folder}, and namespace {namespace} has no ConfigMap"
+            f" {' or '.join(names)}",
+            hint=f"create one with the key storageClassMap, or name yours in the variable {environment.VOLUME_CONFIG}",
+        )
 
     return read
 

@@ -38,6 +38,12 @@ class Settings:
     config: Path
     """Folder with the keys of the ConfigMap as files."""
 
+    config_map: str = ""
+    """The ConfigMap that a drop-in reads where nothing is mounted; empty for the usual names."""
+
+    namespace: str = ""
+    """Its namespace; empty for that of the connection."""
+
     state: Path
     """Folder for locks of devices that are being cleaned, and for records where there is no kind for them."""
 

@@ -36,7 +36,13 @@ async def run(settings: Settings) -> None:
     async with clients.connect(
         settings.connection, component="provisioner", observer=requests, connections=thrift.CONNECTIONS_OF_BOTH
     ) as client:
-        configured = Configured(configuring.from_folder(settings.config), clock=clock, defaults=classic.with_defaults)
+        read = configuring.from_classic_places(
+            client,
+            settings.config,
+            name=settings.config_map,
+            namespace=settings.namespace or settings.connection.namespace,
+        )
+        configured = Configured(read, clock=clock, defaults=classic.with_defaults)
         await configured.load()
         if configured.current.cleans_in_jobs:
             log.warning("useJobForCleaning: a provisioner cleans by itself; Jobs need localpv manager and agent")

@@ -20,7 +20,7 @@ spec:
     localVolume: {type: disk}
 """
 PATH = POD.replace("{type: disk}", "{type: disk, path: /mnt/x}")
-OTHER = "kind: ConfigMap\nmetadata: {name: c}\n"
+OTHER = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n"
 
 
 def run(*words: str, text: str = "") -> Result:

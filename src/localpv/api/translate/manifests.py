@@ -28,8 +28,13 @@ _OTHERS: dict[str, Callable[[Object], Iterator[Note]]] = {
     "Node": drafts.node,
 }
 
-_VERSIONS = {("StorageClass", "storage.k8s.io/v1beta1"): "storage.k8s.io/v1"}
-"""Versions that are no longer served and differ from the present one in nothing but their name."""
+_VERSIONS = {
+    ("StorageClass", "storage.k8s.io/v1beta1"): "storage.k8s.io/v1",
+    ("DaemonSet", "extensions/v1beta1"): "apps/v1",
+    ("Deployment", "extensions/v1beta1"): "apps/v1",
+    ("ConfigMap", ""): "v1",
+}
+"""Versions that are no longer served, or that examples leave out, and the present one, which says the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,8 +76,10 @@ def _notes(obj: Object) -> Iterator[Note]:
     kind = obj.get("kind", "")
     version = _VERSIONS.get((kind, obj.get("apiVersion", "")))
     if version is not None:
-        yield Note(f"apiVersion {obj['apiVersion']} is now {version}")
+        yield Note(f"apiVersion {obj.get('apiVersion', '(none)')} is now {version}")
         obj["apiVersion"] = version
+        if version == "apps/v1":
+            yield from _selector(obj)
     if kind in _OTHERS:
         yield from _OTHERS[kind](obj)
     if kind in _POD_SPECS and (spec := _at(obj, _POD_SPECS[kind])) is not None:
@@ -84,6 +91,15 @@ def _notes(obj: Object) -> Iterator[Note]:
                 name = (template.get("metadata") or {}).get("name", "")
                 for note in drafts.claim(template):
                     yield Note(f"claim template {name}: {note.message}", note.done)
+
+
+def _selector(obj: Object) -> Iterator[Note]:
+    """The first version took the labels of the pods for the selector where there was none; now it must be said."""
+    spec = obj.get("spec")
+    labels = (_at(obj, ("spec", "template", "metadata")) or {}).get("labels")
+    if isinstance(spec, dict) and "selector" not in spec and labels:
+        spec["selector"] = {"matchLabels": dict(labels)}
+        yield Note("spec.selector is now said: the labels of its pods")
 
 
 def _at(obj: Any, path: tuple[str, ...]) -> Object | None:

@@ -10,6 +10,7 @@ from localpv.api import names
 
 NODE = "MY_NODE_NAME"
 NAMESPACE = "MY_NAMESPACE"
+VOLUME_CONFIG = "VOLUME_CONFIG_NAME"
 JOB_IMAGE = "JOB_CONTAINER_IMAGE"
 
 
@@ -18,11 +19,11 @@ class Environment:
     node_name: str
     """The node that this process serves."""
 
-    namespace: str = "default"
-    """Where cleaning Jobs run."""
+    namespace: str = ""
+    """Where its ConfigMap is; empty for the namespace of its service account."""
 
-    job_image: str = ""
-    """Image of cleaning Jobs; needed only when they are used."""
+    volume_config: str = ""
+    """The name of its ConfigMap, where that is not mounted; empty for the names of the documents."""
 
 
 def job_image(variables: Mapping[str, str]) -> str:
@@ -42,6 +43,6 @@ def read(variables: Mapping[str, str]) -> Environment:
         raise errors.ConfigurationError(f'{NODE} is "{node}", which is no name of a node: {", ".join(wrong)}')
     return Environment(
         node_name=node,
-        namespace=variables.get(NAMESPACE) or "default",
-        job_image=job_image(variables),
+        namespace=variables.get(NAMESPACE, ""),
+        volume_config=variables.get(VOLUME_CONFIG, ""),
     )

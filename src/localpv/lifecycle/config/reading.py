@@ -14,6 +14,7 @@ from localpv.lifecycle.config.cleaners import Cleaner
 from localpv.lifecycle.config.globs import NamePattern
 from localpv.lifecycle.config.settings import (
     CLEANINGS_AT_ONCE,
+    LEAST_RESYNC_SECONDS,
     MIN_RESYNC_SECONDS,
     MOST_CLEANINGS_AT_ONCE,
     NODE_LOSS_GRACE_SECONDS,
@@ -97,6 +98,8 @@ def _configuration(found: Mapping[str, Value]) -> Configuration:
         return bool(key in found and found[key].boolean())
 
     resync = found["minResyncPeriod"].seconds() if "minResyncPeriod" in found else None
+    if resync is not None and resync < LEAST_RESYNC_SECONDS:
+        found["minResyncPeriod"].wrong(f"must be at least {LEAST_RESYNC_SECONDS:g}s")
     taint = found["provisionerNotReadyNodeTaintKey"].text() if "provisionerNotReadyNodeTaintKey" in found else None
     if taint and (wrong := names.qualified_name(taint)):
         found["provisionerNotReadyNodeTaintKey"].wrong(f'"{taint}" is no key of a taint: {", ".join(wrong)}')

@@ -13,7 +13,11 @@ from localpv.lifecycle.config.cleaners import Cleaner
 from localpv.lifecycle.config.globs import NamePattern
 
 MIN_RESYNC_SECONDS = 300.0
-"""How often everything is looked at again although nothing changed; the classic provisioner's default."""
+"""How often everything is looked at again although nothing changed, at most: after once to twice as long, by chance, so
+that nodes do not do it together. The classic provisioner's default."""
+
+LEAST_RESYNC_SECONDS = 1.0
+"""Disks must also have time for something else."""
 
 CLEANINGS_AT_ONCE = 2
 """Disks of one node that are cleaned at the same time: more only share the same buses, and pods need those too."""

@@ -10,9 +10,9 @@ What starts them is in `triggers`; whatever those miss a full round finds.
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
 import os
+import random
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
@@ -23,7 +23,7 @@ from localpv.host.folders import Folders
 from localpv.host.mounts import Mounts
 from localpv.host.uevents import Uevents
 from localpv.host.workers import Workers
-from localpv.lifecycle.config.settings import ClassSettings, Configuration
+from localpv.lifecycle.config.settings import MIN_RESYNC_SECONDS, ClassSettings, Configuration
 from localpv.lifecycle.discover import rivals, rules, standing
 from localpv.lifecycle.discover.facts import NOTHING, Eyes, Facts
 from localpv.lifecycle.discover.keeper import Keeper
@@ -43,11 +43,9 @@ from localpv.runtime.queue import Observing, WorkQueue, unobserved
 log = logging.getLogger(__name__)
 
 ROUND_SECONDS = 60.0
-"""Everything is looked at this often, whether or not something was told."""
-
-ROUNDS_WITHOUT_VOLUMES = 9
-"""After so many rounds one comes that also asks the disks which volumes have and which were well. The kernel tells most
-of what can happen to those, nobody else gets them meanwhile, and whoever wipes one looks at it once more."""
+"""Everything is looked at this often, whether or not something was told, apart from disks that volumes have and that
+were well: the kernel tells most of what can happen to those, nobody else gets them meanwhile, and whoever wipes one
+looks at it once more. They have their turn after minResyncPeriod."""
 
 GATHER_SECONDS = 0.003
 """How long changes are gathered before a survey: mounting and linking come in bursts."""
@@ -109,6 +107,7 @@ class Discovery:
         )
         self._roster = Roster()
         self._classes: Mapping[str, ClassSettings] = {}
+        self._resync_seconds = MIN_RESYNC_SECONDS
         self._surveyed: set[str] = set()
         self._rest_until: dict[str, float] = {}
         self._ignored: dict[Place, str] = {}
@@ -149,6 +148,7 @@ class Discovery:
     def configure(self, configuration: Configuration) -> None:
         """Let a new configuration take effect; classes that are in it no more included."""
         before, self._classes = self._classes, configuration.classes
+        self._resync_seconds = configuration.min_resync_seconds
         for name in before.keys() | self._classes.keys():
             if before.get(name) != self._classes.get(name):
                 self._surveyed.discard(name)
@@ -187,9 +187,15 @@ class Discovery:
 
     async def _make_rounds(self) -> None:
         await self._keeper.synced.wait()
-        for number in itertools.count():
-            self.look_at_everything(also_volumes=number % (ROUNDS_WITHOUT_VOLUMES + 1) == 0)
-            await self._clock.sleep(self._round_seconds)
+        last, share = float("-inf"), 1.0
+        while True:
+            full = self._clock.monotonic() >= last + share * self._resync_seconds
+            self.look_at_everything(also_volumes=full)
+            if full:
+                # As the classic provisioner does, so that the nodes of a cluster do not ask all at once.
+                last, share = self._clock.monotonic(), random.uniform(1.0, 2.0)
+            left = last + share * self._resync_seconds - self._clock.monotonic()
+            await self._clock.sleep(min(self._round_seconds, max(left, 0.0)))
 
     def _survey_soon(self, folder: str = "", *, at_least: float = 0.0) -> None:
         now = self._clock.monotonic()

@@ -35,6 +35,8 @@ from localpv.lifecycle.surroundings import Surroundings
 from localpv.lifecycle.volumes import Volumes
 from localpv.runtime.controller import Done, Outcome
 
+NO_STORAGE_CLASS = "NoStorageClass"
+
 log = logging.getLogger(__name__)
 
 
@@ -90,6 +92,8 @@ class Publisher:
             return
         built = self._build(disk)
         if isinstance(built, Refused):
+            if built.reason == NO_STORAGE_CLASS and not self._reports.is_told(disk, built.reason, built.message):
+                self._ask_for_classes(disk)
             await self._reports.trouble(disk, built.reason, built.message)
             return
         await self._create(await self._intend(disk, built["metadata"]["name"]), built)
@@ -203,6 +207,13 @@ class Publisher:
         spec = msgspec.structs.replace(disk.spec, volume=offered, identity=identity)
         return await self._records.write_spec(disk, spec)
 
+    def _ask_for_classes(self, disk: LocalDisk) -> None:
+        """On the Node, which everybody can look at: a drop-in may keep its LocalDisks to itself."""
+        wanted = self._surroundings.configuration.classes
+        missing = [name for name in wanted if self._surroundings.storage_class(name) is None]
+        if missing and (node := self._surroundings.node(disk.spec.node_name)) is not None:
+            self._events.tell(node, NO_STORAGE_CLASS, _no_class(*missing), warning=True)
+
     def _build(self, disk: LocalDisk, name: str = "") -> Object | Refused:
         configuration = self._surroundings.configuration
         wanted = disk.spec.storage_class_name
@@ -211,13 +222,20 @@ class Publisher:
             return Refused("NotConfigured", f"The configuration has no class {wanted}; add it, or remove the disk.")
         storage_class = self._surroundings.storage_class(wanted)
         if storage_class is None:
-            return Refused("NoStorageClass", f"There is no StorageClass {wanted}; create it.")
+            return Refused(NO_STORAGE_CLASS, _no_class(wanted))
         node = self._surroundings.node(disk.spec.node_name)
         if node is None:
             return Refused("NoNode", f"There is no Node {disk.spec.node_name}.")
         return volume.build(
             disk, settings, storage_class=storage_class, node=node, configuration=configuration, name=name
         )
+
+
+def _no_class(*names: str) -> str:
+    return (
+        f"There is no StorageClass {', '.join(names)}; create it, with provisioner kubernetes.io/no-provisioner and"
+        " volumeBindingMode WaitForFirstConsumer."
+    )
 
 
 def is_offerable(disk: LocalDisk, *, intended: bool = False) -> bool:

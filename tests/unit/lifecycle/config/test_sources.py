@@ -108,15 +108,9 @@ def test_same_configuration_written_otherwise_changes_nothing() -> None:
 
 @pytest.mark.seed("CFG-2")
 def test_node_is_named_by_the_environment() -> None:
-    read_environment = environment.read(
-        {"MY_NODE_NAME": "node-1", "MY_NAMESPACE": "storage", "JOB_CONTAINER_IMAGE": "i"}
-    )
-    assert (read_environment.node_name, read_environment.namespace, read_environment.job_image) == (
-        "node-1",
-        "storage",
-        "i",
-    )
-    assert environment.read({"MY_NODE_NAME": "node-1"}).namespace == "default"
+    told = environment.read({"MY_NODE_NAME": "node-1", "MY_NAMESPACE": "storage", "VOLUME_CONFIG_NAME": "mine"})
+    assert (told.node_name, told.namespace, told.volume_config) == ("node-1", "storage", "mine")
+    assert environment.job_image({"JOB_CONTAINER_IMAGE": "i"}) == "i"
 
 
 @pytest.mark.seed("CFG-2")

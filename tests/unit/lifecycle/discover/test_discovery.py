@@ -542,16 +542,29 @@ async def test_what_nobody_told_is_found_by_the_round(machine: FakeMachine, tmp_
         await world.until("a", "Available")
 
 
-async def test_published_disk_that_went_bad_in_silence_is_found_by_the_tenth_round(
+async def test_published_disk_that_went_bad_in_silence_is_found_once_to_twice_after_the_resync_period(
     machine: FakeMachine, tmp_path: Path
 ) -> None:
     machine.add_disk("/dev/sdb", serial="ONE")
     machine.link(f"{FOLDER}/a", "/dev/sdb")
-    async with discovering(machine, tmp_path, round_seconds=0.05) as world:
+    # Long rounds: only minResyncPeriod can be what lets it look.
+    async with discovering(machine, tmp_path, round_seconds=60.0, resync_seconds=0.5) as world:
         await world.publish("a")
         found = machine.disks[Path("/dev/sdb")]
         found.device = dataclasses.replace(found.device, serial="TWO")
         await world.until("a", "Missing", "IdentityChanged")
+
+
+async def test_disks_of_volumes_are_not_asked_before_the_resync_period(machine: FakeMachine, tmp_path: Path) -> None:
+    machine.add_disk("/dev/sdb", serial="ONE")
+    machine.link(f"{FOLDER}/a", "/dev/sdb")
+    async with discovering(machine, tmp_path, round_seconds=0.02, resync_seconds=3600.0) as world:
+        await world.publish("a")
+        found = machine.disks[Path("/dev/sdb")]
+        found.device = dataclasses.replace(found.device, serial="TWO")
+        machine.folders.add(Path(f"{FOLDER}/b"))
+        await world.until("b", "Available")  # rounds have come and gone
+        assert world.disk("a").status.phase == "Published"
 
 
 async def test_lost_messages_about_devices_lead_to_a_look_at_all_of_them(world: World) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -107,6 +107,7 @@ async def discovering(
     *classes: ClassSettings,
     settle_seconds: float = 0.05,
     round_seconds: float = 60.0,
+    resync_seconds: float = 300.0,
     records: FolderRecords | None = None,
 ) -> AsyncIterator[World]:
     records = records or FolderRecords(state)
@@ -120,7 +121,7 @@ async def discovering(
         uevents=FakeUevents(machine),
         workers=Workers(),
         clock=SystemClock(),
-        configuration=configured(*(classes or (a_class(),))),
+        configuration=replace(configured(*(classes or (a_class(),))), min_resync_seconds=resync_seconds),
         settle_seconds=settle_seconds,
         round_seconds=round_seconds,
     )
