@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from localpv.api.kinds.localdisk import Cleaning, CleaningState, CleanOrder, DiskKind, LocalDisk, LocalDiskStatus, Phase
+from localpv.api.kinds.localdisk import Cleaning, CleaningState, CleanOrder, DiskKind, LocalDisk, LocalDiskStatus
+from localpv.lifecycle.phase import decide
 from localpv.model.methods import Progress
 
 FIRST_WAIT_SECONDS = 10.0
@@ -16,12 +17,6 @@ MOST_WAIT_SECONDS = 1800.0
 enough that a dying disk is not worn out, short enough that a mended one is back while somebody still looks."""
 
 _FORM = "%Y-%m-%dT%H:%M:%SZ"
-_PHASES = {
-    CleaningState.WAITING: Phase.RELEASING,
-    CleaningState.RUNNING: Phase.CLEANING,
-    CleaningState.FAILED: Phase.CLEAN_FAILED,
-    CleaningState.VERIFIED: Phase.RELEASING,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,9 +155,21 @@ def _status(disk: LocalDisk, cleaning: Cleaning) -> LocalDiskStatus:
     if state is CleaningState.RUNNING:
         reason, message = "Cleaning", "The disk is being cleaned."
     elif state is CleaningState.VERIFIED:
-        reason, message = "Cleaned", "The disk is clean; the manager offers it again."
+        reason, message = "Cleaned", _next(disk)
     else:
         reason, message = cleaning.reason, cleaning.error
+    phase = decide(disk, cleaning, None)
     return msgspec.structs.replace(
-        disk.status, cleaning=cleaning, phase=_PHASES[state].value, reason=reason, message=message
+        disk.status,
+        cleaning=cleaning,
+        phase=phase.value if phase else disk.status.phase,
+        reason=reason,
+        message=message,
     )
+
+
+def _next(disk: LocalDisk) -> str:
+    volume = disk.spec.volume
+    if volume is not None and volume.reclaim_policy == "Retain":
+        return f"The disk is clean; it is offered again when somebody deletes volume {volume.name}, which is retained."
+    return "The disk is clean; the manager offers it again."

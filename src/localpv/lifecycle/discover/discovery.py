@@ -402,15 +402,15 @@ class Discovery:
             return
         if settings is not None and self._surveyor.hangs(settings, place.entry):
             why = "The disk gives no answer; look at the kernel log for its errors."
-            await self._keeper.write(place, record, standing.gone(record, "Hung", why, phase=None))
+            await self._keeper.write(place, record, standing.silent(record, "Hung", why))
         elif not standing.worth_keeping(record):
             await self._keeper.delete(place, record)
         elif settings is None:
             why = f"Class {place.storage_class} is not configured here any more; put it back to manage the disk."
-            await self._keeper.write(place, record, standing.gone(record, "ClassRemoved", why, phase=Phase.UNAVAILABLE))
+            await self._keeper.write(place, record, standing.unmanaged(record, "ClassRemoved", why))
         elif word := self._ignored.get(place):
             why = IGNORED[word]
-            await self._keeper.write(place, record, standing.gone(record, word, why, phase=Phase.UNAVAILABLE))
+            await self._keeper.write(place, record, standing.unmanaged(record, word, why))
         else:
             why = f"{record.spec.path} is not there any more; put the disk back."
             await self._keeper.write(place, record, standing.gone(record, "Gone", why))

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import msgspec
 
-from localpv.api.kinds.localdisk import CleaningState, LocalDisk, LocalDiskStatus, Phase, size_text
+from localpv.api.kinds.localdisk import LocalDisk, LocalDiskStatus, size_text
 from localpv.lifecycle import identity
 from localpv.lifecycle.discover import rules
 from localpv.lifecycle.discover.facts import Facts
 from localpv.lifecycle.discover.rules import Verdict
 from localpv.lifecycle.discover.sighting import Sighting
-
-_CLEANING = {
-    CleaningState.WAITING.value: Phase.RELEASING,
-    CleaningState.RUNNING.value: Phase.CLEANING,
-    CleaningState.FAILED.value: Phase.CLEAN_FAILED,
-    CleaningState.VERIFIED.value: Phase.CLEANING,
-}
+from localpv.lifecycle.phase import Look, decide
 
 
 def seen(record: LocalDisk, verdict: Verdict, sighting: Sighting, facts: Facts) -> LocalDiskStatus:
@@ -24,19 +18,31 @@ def seen(record: LocalDisk, verdict: Verdict, sighting: Sighting, facts: Facts) 
     status = record.status
     if not facts.hung and not facts.trouble and not _keeps_past(verdict):
         status = _with_facts(status, verdict, facts)
-    used = bool(sighting.elsewhere) or (facts.device is not None and bool(facts.device.in_use_by))
-    return _placed(record, status, verdict.eligible, verdict.reason, verdict.message, verdict.missing, used=used)
+    look = Look(
+        eligible=verdict.eligible,
+        missing=verdict.missing,
+        expected=verdict.reason == "WasMountPoint",
+        used=bool(sighting.elsewhere) or (facts.device is not None and bool(facts.device.in_use_by)),
+    )
+    return _placed(record, status, look, verdict.reason, verdict.message)
 
 
-def gone(record: LocalDisk, reason: str, message: str, *, phase: Phase | None = Phase.MISSING) -> LocalDiskStatus:
-    """The status of a disk whose entry is not there, or not ours to look at any more.
+def gone(record: LocalDisk, reason: str, message: str) -> LocalDiskStatus:
+    """The status of a disk whose entry is not there."""
+    return _placed(record, record.status, Look(eligible=False, missing=True, expected=True), reason, message)
+
+
+def silent(record: LocalDisk, reason: str, message: str) -> LocalDiskStatus:
+    """The status of a disk whose entry gives no answer."""
+    return _placed(record, record.status, Look(eligible=False), reason, message)
+
+
+def unmanaged(record: LocalDisk, reason: str, message: str) -> LocalDiskStatus:
+    """The status of a disk that the configuration does not cover any more.
 
     A volume that nobody has claimed is taken back by the manager when its disk is Missing or Unavailable.
     """
-    placed = _placed(record, record.status, False, reason, message, phase is Phase.MISSING)
-    if phase is None or record.spec.clean is not None:
-        return placed
-    return msgspec.structs.replace(placed, phase=phase.value)
+    return _placed(record, record.status, Look(eligible=False, managed=False), reason, message)
 
 
 def worth_keeping(record: LocalDisk) -> bool:
@@ -60,20 +66,10 @@ def _with_facts(status: LocalDiskStatus, verdict: Verdict, facts: Facts) -> Loca
     )
 
 
-def _placed(
-    record: LocalDisk,
-    status: LocalDiskStatus,
-    eligible: bool,
-    reason: str,
-    message: str,
-    missing: bool,
-    *,
-    used: bool = False,
-) -> LocalDiskStatus:
+def _placed(record: LocalDisk, status: LocalDiskStatus, look: Look, reason: str, message: str) -> LocalDiskStatus:
+    phase = decide(record, status.cleaning, look)
+    assert phase is not None
     if (order := record.spec.clean) is not None:
-        cleaning = status.cleaning
-        own = cleaning is not None and cleaning.volume_uid == order.volume_uid
-        phase = _CLEANING.get(cleaning.state, Phase.RELEASING) if own and cleaning else Phase.RELEASING
         if status.phase == phase:
             # Who cleans knows better what to say about it.
             return msgspec.structs.replace(status, eligible=False)
@@ -84,13 +80,7 @@ def _placed(
             reason=phase.value,
             message=f"The disk is being cleaned for volume {order.volume_name}.",
         )
-    if (volume := record.spec.volume) is not None:
-        phase = Phase.MISSING if missing else Phase.IN_USE if used else Phase.PUBLISHED
-        if eligible:
-            reason = phase.value
-            message = f"Volume {volume.name} is in use." if used else f"Volume {volume.name} offers it."
-        return msgspec.structs.replace(status, eligible=eligible, phase=phase.value, reason=reason, message=message)
-    phase = Phase.AVAILABLE if eligible else Phase.UNAVAILABLE
-    if reason == "WasMountPoint" or (missing and rules.unclean(record)):
-        phase = Phase.MISSING
-    return msgspec.structs.replace(status, eligible=eligible, phase=phase.value, reason=reason, message=message)
+    if (volume := record.spec.volume) is not None and look.eligible:
+        reason = phase.value
+        message = f"Volume {volume.name} is in use." if look.used else f"Volume {volume.name} offers it."
+    return msgspec.structs.replace(status, eligible=look.eligible, phase=phase.value, reason=reason, message=message)

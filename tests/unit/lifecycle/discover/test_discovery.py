@@ -456,7 +456,9 @@ async def test_cleaning_is_told_by_who_cleans_and_the_disk_is_offered_only_when_
     await world.round()
     assert world.disk("a").status == running
 
-    verified = msgspec.structs.replace(running, cleaning=Cleaning(volume_uid="uid-a", state="Verified"))
+    verified = msgspec.structs.replace(
+        running, cleaning=Cleaning(volume_uid="uid-a", state="Verified"), phase="Releasing", reason="Cleaned"
+    )
     await world.records.write_status(world.disk("a"), verified)
     await world.round()
     assert world.disk("a").status == verified
