@@ -79,9 +79,13 @@ class Tenant:
         finally:
             subprocess.run(["umount", own], check=True)
 
+    def held(self) -> list[Path]:
+        """What holds the raw device."""
+        argv = ["losetup", "-n", "-O", "NAME", "-j", str(self.raw)]
+        return [*map(Path, subprocess.run(argv, capture_output=True, text=True).stdout.split())]
+
     def close(self) -> None:
-        holds = subprocess.run(["losetup", "-n", "-O", "NAME", "-j", self.raw], capture_output=True, text=True).stdout
-        for device in [*map(Path, holds.split()), self.formatted, self.raw]:
+        for device in [*self.held(), self.formatted, self.raw]:
             loop.detach(device)
 
 

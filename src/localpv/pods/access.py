@@ -41,6 +41,10 @@ class PodAccess:
     def __init__(self, *, records: Records, containers: Containers, places: Places) -> None:
         self._records, self._containers, self._places = records, containers, places
 
+    def running(self) -> list[str]:
+        """Pods with a container that runs, by name."""
+        return sorted(running(self._records, self._containers).values())
+
     async def logs(self, pod: dict[str, Any], container: str, options: LogOptions) -> AsyncIterator[bytes]:
         """The log of a container, or with `previous` that of its attempt before; BadRequest when there is none."""
         record = self._attempt(pod, container, previous=options.previous)
@@ -79,6 +83,16 @@ class PodAccess:
     def _done(self, record: Record) -> bool:
         known = self._records.find(record)
         return known is None or known.end is not None
+
+
+def running(records: Records, containers: Containers) -> dict[str, str]:
+    """Pods with a container that runs, their names by uid."""
+    return {
+        uid: f"{record.namespace}/{record.pod_name}"
+        for uid in records.uids()
+        for record in records.all(uid)
+        if record.end is None and containers.look(records.bundle(record)).running
+    }
 
 
 def _uid(pod: dict[str, Any]) -> str:

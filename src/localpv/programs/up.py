@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -37,6 +38,9 @@ log = logging.getLogger(__name__)
 
 CLASSES = "storageClassMap"
 """The file in the configuration folder that says where disks are found; without it none are looked for."""
+
+MOST_NAMED = 5
+"""Pods that are named when they run on after the end."""
 
 
 async def run(settings: Settings, *, config: Path | None, with_demo: bool, on_terminal: bool) -> None:
@@ -75,6 +79,20 @@ async def run(settings: Settings, *, config: Path | None, with_demo: bool, on_te
                 group.add("demo", lambda: demo.stay(client))
             hints = demo.TRY_NEXT if with_demo and access is not None else demo.TRY_WITHOUT_PODS
             await _serve(group, client, server, stop, hints=hints if on_terminal else ())
+    if access is not None:
+        _say_what_runs_on(access.running(), settings.data)
+
+
+def _say_what_runs_on(pods: Sequence[str], data: Path) -> None:
+    if pods:
+        shown = ", ".join(pods[:MOST_NAMED]) + (", ..." if len(pods) > MOST_NAMED else "")
+        count = "1 pod runs" if len(pods) == 1 else f"{len(pods)} pods run"
+        print(
+            f"{count} on, with volumes mounted: {shown}\nlocalpv up goes on with them;"
+            f" to end them: localpv down --data {data}",
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 async def _add_the_circle(group: Group, client: Client, settings: Settings, folder: Path, observed: Observed) -> None:

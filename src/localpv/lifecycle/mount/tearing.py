@@ -11,12 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from localpv import errors
-from localpv.lifecycle.mount.hands import Hands
+from localpv.lifecycle.mount.hands import Hands, Turns
 from localpv.lifecycle.mount.layout import DEVICES, LOCAL, SUB_PATHS, VOLUMES, Layout, escaped, unescaped
 from localpv.lifecycle.mount.mapper import Mapper
 from localpv.lifecycle.mount.mounter import Mounter
 from localpv.lifecycle.mount.operations import Operation, Operations
 from localpv.lifecycle.mount.scratch import Scratch
+from localpv.runtime.clock import SystemClock
 
 
 class Tearing:
@@ -35,7 +36,32 @@ class Tearing:
         self._layout, self._hands, self._mounter, self._mapper, self._scratch = layout, hands, mounter, mapper, scratch
         self._measured = operations.measured
 
-    async def run(self, pod_uid: str) -> None:
+    @classmethod
+    def below(cls, layout: Layout, *, hands: Hands) -> Tearing:
+        """By itself, where no volume is set up any more."""
+        turns, operations = Turns(), Operations(None, clock=SystemClock())
+        return cls(
+            layout=layout,
+            hands=hands,
+            mounter=Mounter(layout=layout, hands=hands, turns=turns, operations=operations),
+            mapper=Mapper(layout=layout, hands=hands, turns=turns, operations=operations),
+            scratch=Scratch(layout=layout, hands=hands),
+            operations=operations,
+        )
+
+    async def leftovers(self) -> frozenset[str]:
+        """Uids of pods of which any volume, or a trace of one, is on the disk."""
+        layout, folders = self._layout, self._hands.folders
+        own = {VOLUMES, DEVICES, SUB_PATHS}
+        uids = {uid for root in (layout.root, layout.disk) for uid in folders.names(root / "pods")}
+        inside = [(uid, set(folders.names(folder))) for uid in uids for folder in layout.folders(uid)]
+        pods = {uid for uid, names in inside if names & own or not names}
+        mapped = {
+            uid for volume in folders.names(layout.global_maps) for uid in folders.names(layout.global_map(volume))
+        }
+        return frozenset(pods | mapped)
+
+    async def tear_down(self, pod_uid: str) -> None:
         """Everything of one pod; HostError when something of it has to stay for now."""
         layout, folders, failed = self._layout, self._hands.folders, _Failures()
         pod = layout.pod(pod_uid)

@@ -11,16 +11,7 @@ from localpv.lifecycle.mount import claims, contents, host_paths
 from localpv.lifecycle.mount import recorded as records
 from localpv.lifecycle.mount.contents import Contents
 from localpv.lifecycle.mount.hands import Hands, Turns
-from localpv.lifecycle.mount.layout import (
-    CONFIG_MAP,
-    DEVICES,
-    EMPTY_DIR,
-    HOST_PATH,
-    LOCAL,
-    SUB_PATHS,
-    VOLUMES,
-    Layout,
-)
+from localpv.lifecycle.mount.layout import CONFIG_MAP, EMPTY_DIR, HOST_PATH, LOCAL, Layout
 from localpv.lifecycle.mount.lookup import Lookup
 from localpv.lifecycle.mount.mapper import Mapper
 from localpv.lifecycle.mount.mounter import Group, Mounter
@@ -94,7 +85,7 @@ class PodVolumes:
     async def tear_down(self, pod_uid: str) -> None:
         """Everything of a pod, from what is on the disk; nothing there is no error. HostError: try again later."""
         async with self._pods.of(pod_uid):
-            await self._tearing.run(pod_uid)
+            await self._tearing.tear_down(pod_uid)
         self._tokens.forget(pod_uid)
         self._served.pop(pod_uid, None)
 
@@ -117,15 +108,7 @@ class PodVolumes:
 
     async def leftovers(self) -> frozenset[str]:
         """Uids of pods of which any volume, or a trace of one, is on the disk."""
-        layout, folders = self.layout, self._hands.folders
-        own = {VOLUMES, DEVICES, SUB_PATHS}
-        uids = {uid for root in (layout.root, layout.disk) for uid in folders.names(root / "pods")}
-        inside = [(uid, set(folders.names(folder))) for uid in uids for folder in layout.folders(uid)]
-        pods = {uid for uid, names in inside if names & own or not names}
-        mapped = {
-            uid for volume in folders.names(layout.global_maps) for uid in folders.names(layout.global_map(volume))
-        }
-        return frozenset(pods | mapped)
+        return await self._tearing.leftovers()
 
     async def sub_path(
         self, pod_uid: str, container: str, index: int, prepared: Prepared, sub_path: str, *, read_only: bool

@@ -1,0 +1,128 @@
+"""`localpv reset`: what is localpv's own removed from this machine, and nothing else.
+
+Removed is what has a known name in the data folder, by descriptors and never across a mount. The database goes first,
+before all else in it: whoever starts an engine after a reset that was cut off starts with nothing, never with a part.
+Disks are not touched: those that were used carry their mark, and are not offered again before they are wiped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from localpv import errors
+from localpv.api import kinds
+from localpv.host.mounts import KernelMounts
+from localpv.host.runc import RuncContainers
+from localpv.host.trees import KernelTrees
+from localpv.host.workers import Workers
+from localpv.lifecycle.mount.layout import Layout
+from localpv.pods import access
+from localpv.pods.places import FOLDER, Places
+from localpv.pods.records import Records
+from localpv.programs import down, stored
+from localpv.programs.down import Say
+
+OWN = {
+    stored.FILE: "all objects of the API",
+    f"{stored.FILE}-wal": "",
+    f"{stored.FILE}-shm": "",
+    FOLDER: "images, containers, logs and emptyDirs of pods",
+    "agent": "locks of the agent",
+    "demo": "the disks of the demo",
+    "auth": "keys and the administrator's token",
+    "tls": "certificates",
+    "kubeconfig": "",
+    "lock": "",
+}
+"""Everything that localpv puts into its data folder, in the order in which it goes, and what it is for people."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a reset would do."""
+
+    removes: tuple[str, ...]
+    stays: tuple[str, ...]
+    """What is on disks of volumes, which nobody touches."""
+
+
+async def look(data: Path) -> Plan:
+    """What would be removed; DeviceBusy, with what is in the way, while a pod runs or anything is mounted."""
+    with down.locked(data):
+        found = stored.read(data)
+        await _refuse_users(data)
+        return Plan(removes=tuple(_removes(data)), stays=tuple(_stays(found.volumes)))
+
+
+async def run(data: Path, *, say: Say) -> None:
+    """Remove it all. What is gone already is no error."""
+    folder, trees = Path(os.path.realpath(data)), KernelTrees(workers=Workers(), mounts=KernelMounts())
+    places = Places.of(data)
+    with down.locked(data):
+        await _refuse_users(data)  # once more: a person may have thought about the question for an hour
+        if places.run.exists():
+            await _remove(places.run, inside=places.run.parent, trees=trees)
+        for name in OWN:
+            await _remove(folder / name, inside=folder, trees=trees)
+    if left := _entries(folder):
+        say(f"{folder} stays, because it holds what is not localpv's: {', '.join(left[:5])}")
+    else:
+        with contextlib.suppress(OSError):  # gone already, or somebody begins anew in it
+            folder.rmdir()
+    say("Everything of localpv is removed. Disks were not touched.")
+
+
+async def _refuse_users(data: Path) -> None:
+    reasons = []
+    for places in (Places.of(data), Places.before(data)):
+        records = Records(places)
+        records.load()
+        pods = access.running(records, RuncContainers(state=places.runtime))
+        reasons += [f"pod {name} runs" for name in pods.values()]
+        reasons += [
+            f"container {id_} is there" for id_ in _entries(places.runtime) if id_.partition(".")[0] not in pods
+        ]
+        reasons += [f"the device of volume {name} is held" for name in _entries(Layout(places.run).global_maps)]
+    reasons += [f"{place} is mounted" for place in await down.mounted(data)]
+    if reasons:
+        more = f", and {len(reasons) - 5} more" if len(reasons) > 5 else ""
+        raise errors.DeviceBusy(
+            f"nothing was removed, because volumes are in use: {'; '.join(reasons[:5])}{more}",
+            hint=f"end the pods and unmount everything with `localpv down --data {data}`",
+        )
+
+
+def _removes(data: Path) -> list[str]:
+    shown = [f"{data / name}: {what}" for name, what in OWN.items() if what and os.path.lexists(data / name)]
+    run = Places.of(data).run
+    return [*shown, f"{run}: the folder for mounts, in which nothing is mounted"] if run.exists() else shown
+
+
+def _stays(volumes: Sequence[kinds.PersistentVolume]) -> list[str]:
+    shown = []
+    for one in volumes:
+        local, claim = one.spec.local, one.spec.claim_ref
+        if local is not None and claim is not None:
+            shown.append(f"{local.path}: volume {one.metadata.name} of claim {claim.namespace}/{claim.name}")
+    return shown
+
+
+async def _remove(path: Path, *, inside: Path, trees: KernelTrees) -> None:
+    """Remove a file, a link, or a folder with all that is in it; nothing there is no error."""
+    with contextlib.suppress(FileNotFoundError):
+        if path.is_dir() and not path.is_symlink():
+            await trees.empty(path, inside=inside)
+            path.rmdir()
+        else:
+            path.unlink()
+
+
+def _entries(folder: Path) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except (FileNotFoundError, NotADirectoryError):
+        return []

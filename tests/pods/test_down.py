@@ -1,0 +1,211 @@
+"""`localpv down` and `localpv reset`: the way back from `localpv up`, at any moment and after any death."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.pods.machine import Machine, main, restarts
+from tests.pods.test_data_folder import Tenant
+
+NewMachine = Callable[[], Machine]
+
+
+@pytest.fixture
+def tenant(new_machine: NewMachine, tmp_path: Path) -> Iterator[Tenant]:
+    made = Tenant(new_machine(), tmp_path / "disks")
+    yield made
+    made.machine.close()
+    made.close()
+
+
+def localpv(machine: Machine, command: str, *options: str, says: str | None = None) -> str:
+    """Run a command over the data folder of a machine; `says`: what it says when it is refused."""
+    argv = [sys.executable, "-m", "localpv", command, "--data", str(machine.data), *options]
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    assert done.returncode == (0 if says is None else 1), done.stderr + done.stdout
+    assert says is None or says in done.stderr
+    return done.stdout + done.stderr
+
+
+def ended(machine: Machine) -> bool:
+    left = machine.left()
+    return not any(left[what] for what in ("mounts", "monitors", "runtime"))
+
+
+def test_down_stops_the_engine_ends_pods_gracefully_and_unmounts(new_machine: NewMachine, tmp_path: Path) -> None:
+    machine, folder = new_machine(), tmp_path / "kept"
+    folder.mkdir()
+    script = "trap 'echo goodbye >> /data/log; exit 0' TERM; echo hello >> /data/log; while :; do sleep 0.1; done"
+    one = {"name": "main", "image": "busybox", "command": ["sh", "-c", script]}
+    one |= {"volumeMounts": [{"name": "data", "mountPath": "/data"}]}
+    one |= {"lifecycle": {"preStop": {"exec": {"command": ["sh", "-c", "echo hook >> /data/log"]}}}}
+    spec = {"containers": [one], "volumes": [{"name": "data", "hostPath": {"path": str(folder)}}]}
+    machine.create(spec | {"terminationGracePeriodSeconds": 20}, "polite")
+    machine.until_ready("polite")
+
+    said = localpv(machine, "down")
+
+    assert machine.process is not None and machine.process.wait(1) == 0, "the engine was told to stop"
+    assert "default/polite is being ended; it has 20 s" in said and "default/polite has ended" in said
+    assert (folder / "log").read_text() == "hello\nhook\ngoodbye\n"
+    assert ended(machine), machine.left()
+    assert "being ended" not in localpv(machine, "down"), "once more is no error"
+
+    machine.kill()
+    machine.start()
+    pod = machine.until("polite", lambda pod: restarts(pod) == 1 and main(pod)["ready"], "it goes on after the next up")
+    assert main(pod)["lastState"]["terminated"]["exitCode"] == 0
+
+
+def test_down_ends_what_a_killed_engine_left_running(tenant: Tenant) -> None:
+    tenant.run()
+    machine, before = tenant.machine, tenant.holds()
+    machine.kill()
+
+    said = localpv(machine, "down")
+
+    assert "default/tenant has ended" in said
+    assert ended(machine), machine.left()
+    assert not tenant.held(), "nothing holds the raw device"
+    assert tenant.holds() == before
+    machine.start()
+    machine.until("tenant", lambda pod: restarts(pod) == 1 and main(pod)["ready"], "it goes on with its volumes")
+
+
+def test_down_that_is_killed_can_be_repeated(tenant: Tenant) -> None:
+    tenant.run()
+    machine, before = tenant.machine, tenant.holds()
+    machine.kill()
+    argv = [sys.executable, "-m", "localpv", "down", "--data", str(machine.data)]
+    for seconds in (0.5, 0.8, 1.1, 1.6, 2.2):
+        process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(seconds)  # at another step each time
+        process.kill()
+        process.wait()
+
+    localpv(machine, "down")
+
+    assert ended(machine), machine.left()
+    assert not tenant.held()
+    assert tenant.holds() == before
+
+
+def test_down_ends_pods_whose_data_folder_was_removed(tenant: Tenant) -> None:
+    tenant.run()
+    machine, before = tenant.machine, tenant.holds()
+    machine.kill()
+    subprocess.run(["rm", "-rf", machine.data], check=True)
+
+    localpv(machine, "down")
+
+    machine.eventually(lambda: ended(machine), "nothing runs")
+    assert not machine.groups() and not tenant.held()
+    assert not machine.data.exists(), "and it is not made again"
+    assert tenant.holds() == before
+
+
+def test_grace_period_of_the_command_is_that_of_all_pods(new_machine: NewMachine) -> None:
+    machine = new_machine()
+    one = {"name": "main", "image": "busybox", "command": ["sh", "-c", "trap '' TERM; while :; do sleep 0.1; done"]}
+    machine.create({"containers": [one], "terminationGracePeriodSeconds": 3600}, "stubborn")
+    machine.until_ready("stubborn")
+    assert "it has 1 s" in localpv(machine, "down", "--grace-period", "1")
+    assert ended(machine), machine.left()
+
+
+def test_volumes_that_an_earlier_version_mounted_in_the_data_folder_are_found(
+    new_machine: NewMachine, tmp_path: Path
+) -> None:
+    machine = new_machine()
+    machine.stop()
+    place = machine.node / "pods" / "uid-1" / "volumes" / "kubernetes.io~local-volume" / "pv-1"
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    (kept / "file").write_text("the tenant's")
+    place.mkdir(parents=True)
+    subprocess.run(["mount", "--bind", kept, place], check=True)
+
+    argv = [sys.executable, "-m", "localpv", "up", "--data", str(machine.data), "--listen", "127.0.0.1:0"]
+    refused = subprocess.run(argv, capture_output=True, text=True, timeout=30)
+    assert refused.returncode == 1
+    assert str(place) in refused.stderr and "localpv down" in refused.stderr
+    assert str(place) in localpv(machine, "reset", "--yes", says="is mounted")
+
+    localpv(machine, "down")
+
+    assert not machine.mounts()
+    assert (kept / "file").read_text() == "the tenant's"
+    machine.start()
+
+
+def test_engine_that_is_stopped_says_what_runs_on_and_how_to_go_on(new_machine: NewMachine) -> None:
+    machine = new_machine()
+    machine.run("stays", "exec sleep 1000", restart="Always")
+    machine.until_ready("stays")
+    machine.end(signal.SIGINT)
+    said = machine.log.read_text()
+    assert "1 pod runs on, with volumes mounted: default/stays" in said
+    assert f"localpv down --data {machine.data}" in said
+
+
+def test_reset_is_refused_while_pods_run_and_removes_only_what_is_localpvs_own(tenant: Tenant) -> None:
+    tenant.run()
+    machine, before = tenant.machine, tenant.holds()
+    localpv(machine, "reset", "--yes", says="in use by process")
+    machine.kill()
+    said = localpv(machine, "reset", "--yes", says="pod default/tenant runs")
+    assert "localpv down" in said and (machine.data / "localpv.db").exists()
+    localpv(machine, "down")
+    (machine.data / "mine").write_text("somebody else's")
+
+    assert "volume directory of claim default/directory" in localpv(machine, "reset", says="not confirmed")
+    assert (machine.data / "localpv.db").exists()
+    said = localpv(machine, "reset", "--yes")
+
+    assert "mine" in said
+    assert [path.name for path in machine.data.iterdir()] == ["mine"]
+    assert not machine.run_folder.exists()
+    assert tenant.holds() == before
+    (machine.data / "mine").unlink()
+    localpv(machine, "reset", "--yes")
+    assert not machine.data.exists(), "once more is no error"
+
+
+def test_reset_never_goes_through_a_mount(new_machine: NewMachine, tmp_path: Path) -> None:
+    machine, kept = new_machine(), tmp_path / "kept"
+    machine.stop()
+    kept.mkdir()
+    (kept / "file").write_text("somebody else's")
+    place = machine.node / "images" / "elsewhere"
+    place.mkdir()
+    subprocess.run(["mount", "--bind", kept, place], check=True)
+    localpv(machine, "reset", "--yes", says=f"{place} is mounted")
+    assert (kept / "file").exists() and (machine.data / "localpv.db").exists()
+
+
+def test_reset_that_is_killed_leaves_nothing_to_start_from_by_halves(new_machine: NewMachine) -> None:
+    machine = new_machine()
+    machine.stop()
+    many = machine.node / "pods" / "old" / "log"
+    for folder in range(40):
+        (many / str(folder)).mkdir(parents=True)
+        for number in range(250):
+            (many / str(folder) / str(number)).touch()
+    argv = [sys.executable, "-m", "localpv", "reset", "--yes", "--data", str(machine.data)]
+    process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    machine.eventually(lambda: not (machine.data / "localpv.db").exists(), "it has begun")
+    process.kill()
+    process.wait()
+    assert machine.node.exists(), "it was cut off"
+
+    machine.start()
+    assert machine.api.get("/api/v1/namespaces/default/pods")["items"] == []
+    machine.stop()
+    localpv(machine, "reset", "--yes")
+    assert not machine.data.exists() and not machine.run_folder.exists()
