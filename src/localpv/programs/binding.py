@@ -5,6 +5,7 @@ from __future__ import annotations
 from localpv.client.client import Client
 from localpv.lifecycle.bind import binder as binders
 from localpv.lifecycle.bind.binder import Binder
+from localpv.lifecycle.bind.modes import Modes
 from localpv.lifecycle.groups import placer as placers
 from localpv.lifecycle.groups.placer import Placer
 from localpv.lifecycle.stock import Stock
@@ -24,14 +25,21 @@ def add_to(group: Group, *, client: Client, stock: Stock, clock: Clock) -> Binde
     binder = Binder(client, stock=stock, clock=clock)
     placer = Placer(client, stock=stock, clock=clock)
     group.add("binder", binder.run, ready=binder.ready)
+    _add_modes(group, client=client, stock=stock, clock=clock)
     group.add("placer", placer.run, ready=placer.ready)
     return binder
 
 
 def add_placer(group: Group, *, client: Client, clock: Clock) -> Placer:
-    """Only the placer, for a cluster whose own parts bind."""
+    """The placer, and what its binding does not tell, for a cluster whose own parts bind."""
     stock = Stock(client, clock=clock, indexes=placers.INDEXES)
     placer = Placer(client, stock=stock, clock=clock)
     group.add("stock", stock.run, ready=stock.ready)
     group.add("placer", placer.run, ready=placer.ready)
+    _add_modes(group, client=client, stock=stock, clock=clock)
     return placer
+
+
+def _add_modes(group: Group, *, client: Client, stock: Stock, clock: Clock) -> None:
+    modes = Modes(client, stock=stock, clock=clock)
+    group.add("modes", modes.run, ready=modes.ready)

@@ -103,6 +103,16 @@ def other_mode(volume: PersistentVolume, claim: PersistentVolumeClaim) -> tuple[
     )
 
 
+def differs_in_mode(volume: PersistentVolume, claim: PersistentVolumeClaim) -> Telling:
+    """For a claim that waits: a free volume would do, if it were not for this."""
+    message = (
+        f'volume "{volume.key}" is free and suits this claim but for its volumeMode, which is'
+        f" {volume.spec.volume_mode or fitting.FILESYSTEM}: the claim asks for"
+        f" {claim.spec.volume_mode or fitting.FILESYSTEM}. If the mode of the claim is a mistake, make it anew"
+    )
+    return Telling(reason=VOLUME_MISMATCH, message=message, warning=True)
+
+
 def taken(name: str) -> Telling:
     message = f'volume "{name}" already bound to a different claim.'
     return Telling(reason=FAILED_BINDING, message=message, warning=True)

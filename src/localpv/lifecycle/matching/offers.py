@@ -109,6 +109,24 @@ class Offers:
                 )
         return +found
 
+    def of_other_mode(self, claim: PersistentVolumeClaim) -> PersistentVolume | None:
+        """The smallest free volume that nothing but its volumeMode keeps from the claim."""
+        wanted, selector = fitting.wanted(claim), fitting.selector_of(claim)
+        found: list[tuple[int, str]] = []
+        for shelf, volumes in self._shelves.get(fitting.class_of(claim), {}).items():
+            mode = claim.spec.volume_mode or fitting.FILESYSTEM
+            if shelf.volume_mode == mode or _wrong(shelf._replace(volume_mode=mode), claim) is not None:
+                continue
+            suited = volumes[bisect.bisect_left(volumes, (wanted, "")) :]
+            labelled = (
+                (size, name)
+                for size, name in suited
+                if selector is None or selector.matches(self._volumes[name].metadata.labels)
+            )
+            if (first := next(labelled, None)) is not None:
+                found.append(first)
+        return self._volumes[min(found)[1]] if found else None
+
     def _suitable(self, claim: PersistentVolumeClaim) -> list[_Sorted]:
         shelves = self._shelves.get(fitting.class_of(claim), {})
         suitable = [
