@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import pytest
 
 from localpv import errors
+from localpv.host import loop
 from localpv.host.devices import Devices, KernelDevices
 from localpv.host.feeds import Feed
 from localpv.host.folders import Folders, KernelFolders
@@ -67,6 +68,11 @@ class Real:
         yield
         os.close(fd)
 
+    @contextmanager
+    def loop_on(self, disk: Path) -> Iterator[str]:
+        with loop.attached(disk, read_only=True) as device:
+            yield device.name
+
 
 class Fake:
     """A machine in memory."""
@@ -99,6 +105,11 @@ class Fake:
         self.machine.disks[disk].held = True
         yield
         self.machine.disks[disk].held = False
+
+    @contextmanager
+    def loop_on(self, disk: Path) -> Iterator[str]:
+        yield self.machine.attach_loop("/dev/loop99", disk).kernel_name
+        self.machine.detach_loop("/dev/loop99")
 
 
 @pytest.fixture(params=["real", "fake"])
@@ -166,6 +177,16 @@ async def test_a_mounted_device_tells_where_and_does_not_open_exclusively(world:
     assert mount is not None and mount in await world.mounts.everywhere(described.number)
     assert (await world.devices.behind(mount)).same_device(described.identity)
     assert 0 < (await world.folders.capacity(place)).total_bytes <= 16 * MIB
+
+
+async def test_a_loop_device_tells_what_it_lies_on_and_holds_it(world: Real | Fake) -> None:
+    disk = world.make_disk()
+    with world.loop_on(disk) as name:
+        assert await world.devices.below(name) == (await world.devices.describe(disk)).number
+        described = await world.devices.describe(disk)
+        assert described.holders == (name,) and described.in_use_by
+    assert await world.devices.below(disk.name) is None
+    assert (await world.devices.describe(disk)).holders == ()
 
 
 async def test_mounts_folders_and_devices_tell_when_they_change(world: Real | Fake) -> None:

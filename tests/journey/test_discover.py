@@ -26,6 +26,7 @@ from localpv.client import config
 from localpv.host import loop
 from localpv.host.devices import Devices, KernelDevices
 from localpv.host.folders import KernelFolders
+from localpv.host.holding import LoopHolding
 from localpv.host.mounts import KernelMounts
 from localpv.host.uevents import KernelUevents
 from localpv.host.workers import Workers
@@ -326,6 +327,34 @@ async def test_device_swapped_behind_a_published_link_is_told(machine: Machine, 
 
     changed = await node.until("a", "Missing", "IdentityChanged")
     assert changed.spec.identity == published.spec.identity
+
+
+async def test_raw_device_is_in_use_while_it_is_mapped_for_a_pod(machine: Machine, node: Node) -> None:
+    device = machine.device()
+    machine.link("a", device)
+    inside = machine.device()
+    os.mknod(machine.folder / "b", 0o60600, os.stat(inside).st_rdev)
+    for entry in ("a", "b"):
+        await node.publish(entry)
+
+    # The engine keeps a loop device on it, and so does kubelet.
+    holding = LoopHolding(workers=Workers())
+    described = await KernelDevices(workers=Workers()).describe(device, exclusive=False)
+    machine.undo.callback(lambda: [loop.detach(found.device) for found in [loop.find(node.name)] if found])
+    await holding.hold(device, described.number, name=node.name)
+    await node.until("a", "InUse")
+    await holding.release(node.name)
+    await node.until("a", "Published")
+
+    # kubelet bind-mounts the node of the device itself, below its global map path.
+    for entry, source in (("a", device), ("b", machine.folder / "b")):
+        place = machine.scratch / f"volumeDevices-{entry}"
+        place.touch()
+        _run("mount", "--bind", str(source), str(place))
+        machine.undo.callback(_quietly, "umount", "--lazy", str(place))
+        await node.until(entry, "InUse")
+        _run("umount", str(place))
+        await node.until(entry, "Published")
 
 
 async def test_published_device_in_use_is_told_and_its_entry_may_go(machine: Machine, node: Node) -> None:

@@ -39,6 +39,9 @@ class Devices(Protocol):
     async def behind(self, mount: Mount) -> Identity:
         """Identity of the disk and the file system that are mounted."""
 
+    async def below(self, loop: str) -> DeviceNumber | None:
+        """The device that a loop device, by its kernel name, lies on; None for a file, and when it is not in use."""
+
 
 class KernelDevices:
     """Devices below /dev and /sys."""
@@ -79,6 +82,13 @@ class KernelDevices:
 
         return await self._workers.call(look, key=str(mount.mount_point), timeout=LOOK_SECONDS)
 
+    async def below(self, loop: str) -> DeviceNumber | None:
+        status = await self._workers.call(
+            lambda: self._identities.loop_status(self._dev / loop), key=f"/dev/{loop} below", timeout=LOOK_SECONDS
+        )
+        self._loops_read = float("-inf")  # who asks was told that it came or went
+        return status.below if status is not None and status.below.major else None
+
     def describe_now(self, path: Path, *, exclusive: bool) -> BlockDevice:
         """As `describe`, for callers that run in a worker thread."""
         real = Path(os.path.realpath(path))
@@ -114,7 +124,7 @@ class KernelDevices:
             partitions=self._partitions(own),
             holders=(*own.names("holders"), *self._loops().get(number, ())),
             slaves=own.names("slaves"),
-            mounted_at=tuple(str(mount.mount_point) for mount in self._mounts.everywhere_now(number)),
+            mounted_at=tuple(str(mount.mount_point) for mount in self._mounts.everywhere_now(number, node=name)),
             swap=self._is_swap(number),
             mapper=own.text("dm/uuid").partition("-")[0] or own.text("md/level"),
             opens_exclusively=opens_exclusively(real) if exclusive else None,

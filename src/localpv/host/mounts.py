@@ -44,13 +44,22 @@ class KernelMounts:
     async def everywhere(self, device: DeviceNumber) -> tuple[Mount, ...]:
         return self.everywhere_now(device)
 
-    def everywhere_now(self, device: DeviceNumber) -> tuple[Mount, ...]:
-        """As `everywhere`, for callers that run in a worker thread."""
-        found = {mount.mount_id: mount for mount in parse(self._own.read_bytes()).of(device)}
+    def everywhere_now(self, device: DeviceNumber, *, node: str = "") -> tuple[Mount, ...]:
+        """As `everywhere`, for callers that run in a worker thread; with `node` also the bind mounts of that node of
+        /dev, by which a raw device is given to pods."""
+
+        def of(table: MountTable) -> dict[int, Mount]:
+            return {
+                mount.mount_id: mount
+                for mount in table
+                if mount.device == device or (node and mount.device_node == node)
+            }
+
+        found = of(parse(self._own.read_bytes()))
         # Inside a container our own table does not show what the host has mounted. Where that is not ours to read:
         # a device that is mounted there still does not open exclusively.
         with contextlib.suppress(OSError):
-            found |= {mount.mount_id: mount for mount in parse(self._first.read_bytes()).of(device)}
+            found |= of(parse(self._first.read_bytes()))
         return tuple(found.values())
 
     def changes(self) -> Feed[str]:

@@ -27,6 +27,11 @@ class Mount:
     super_options: tuple[str, ...] = ()
 
     @property
+    def device_node(self) -> str:
+        """Path below /dev of the device that is bind-mounted as such, as kubelet maps raw volumes; else empty."""
+        return self.root.removeprefix("/") if self.fs_type == "devtmpfs" else ""
+
+    @property
     def read_only(self) -> bool:
         return "ro" in self.options or "ro" in self.super_options
 

@@ -18,7 +18,7 @@ from localpv.host.feeds import Feed
 from localpv.host.uevents import LOST
 from localpv.host.workers import Report
 from localpv.model import methods
-from localpv.model.devices import BlockDevice, DeviceNumber, Signature
+from localpv.model.devices import BlockDevice, DeviceKind, DeviceNumber, Signature
 from localpv.model.entries import Capacity, Entry, FileKind, Uevent
 from localpv.model.identity import Identity
 from localpv.model.methods import Method, Progress, Readback
@@ -80,6 +80,21 @@ class FakeMachine:
 
     def remove_disk(self, path: Path | str) -> None:
         self._tell_uevent("remove", self.disks.pop(Path(path)).device)
+
+    def attach_loop(self, path: Path | str, over: Path | str) -> BlockDevice:
+        """A loop device on another device, as it is put there while pods have that one."""
+        lower = self.disks[Path(over)]
+        made = self.add_disk(path, size_bytes=lower.device.size_bytes, kind=DeviceKind.LOOP)
+        lower.device = dataclasses.replace(lower.device, holders=(*lower.device.holders, made.kernel_name))
+        self._tell_uevent("change", made)
+        return made
+
+    def detach_loop(self, path: Path | str) -> None:
+        made = self.disks.pop(Path(path)).device
+        for disk in self.disks.values():
+            kept = tuple(name for name in disk.device.holders if name != made.kernel_name)
+            disk.device = dataclasses.replace(disk.device, holders=kept)
+        self._tell_uevent("change", made)
 
     def make_file_system(self, path: Path | str, *, kind: str = "ext4", uuid: str = "") -> None:
         self._count += 1
@@ -213,6 +228,10 @@ class FakeDevices:
             boot_id=BOOT,
             disk_sequence=1 if mount.device.major else 0,
         )
+
+    async def below(self, loop: str) -> DeviceNumber | None:
+        await asyncio.sleep(0)
+        return next((disk.device.number for disk in self.machine.disks.values() if loop in disk.device.holders), None)
 
 
 @dataclass

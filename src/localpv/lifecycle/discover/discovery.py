@@ -100,6 +100,7 @@ class Discovery:
         self._settle_seconds = settle_seconds
         self._metrics = metrics or Silent()
         self._surveyor = Surveyor(folders=folders, mounts=mounts, workers=workers)
+        self._devices = devices
         self._eyes = Eyes(devices=devices, folders=folders)
         self._keeper = Keeper(node=node, records=records, on_change=self._record_changed)
         self._triggers = Triggers(
@@ -122,6 +123,7 @@ class Discovery:
 
         self._surveys: WorkQueue[str] = WorkQueue(clock=clock, observer=observe("survey"))
         self._looks: WorkQueue[Place] = WorkQueue(clock=clock, observer=observe("look"))
+        self._loops: WorkQueue[str] = WorkQueue(clock=clock)
         if configuration is not None:
             self.configure(configuration)
 
@@ -176,12 +178,14 @@ class Discovery:
     async def run(self) -> None:
         surveying = Controller("survey", self._survey, queue=self._surveys, clock=self._clock, workers=SURVEYS_AT_ONCE)
         looking = Controller("look", self._look, queue=self._looks, clock=self._clock, workers=LOOKS_AT_ONCE)
+        mapping = Controller("map", self._doubt_below, queue=self._loops, clock=self._clock, workers=1)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._keeper.follow(), name="discovery records")
             group.create_task(self._triggers.run(), name="discovery triggers")
             group.create_task(self._make_rounds(), name="discovery rounds")
             group.create_task(surveying.run(), name="discovery surveys")
             group.create_task(looking.run(), name="discovery looks")
+            group.create_task(mapping.run(), name="discovery loop devices")
 
     # What starts a survey or a look.
 
@@ -216,6 +220,9 @@ class Discovery:
                 self._looks.add_after(place, GATHER_SECONDS)
             elif sighting.entry.kind is FileKind.DANGLING_LINK:
                 ours = True
+        name = os.path.basename(event.device_name)
+        if name.startswith("loop"):
+            self._loops.add(name)
         # A link may lead to another device now. Where that is not likely it has time: others' devices may come and go
         # all day long.
         self._survey_soon(at_least=0.0 if ours else UDEV_SECONDS)
@@ -228,6 +235,18 @@ class Discovery:
             return False
         device, name = self._roster.facts.get(place, NOTHING).device, os.path.basename(event.device_name)
         return device is not None and bool(name) and (name == device.parent or name.startswith(device.kernel_name))
+
+    async def _doubt_below(self, loop: str) -> Outcome:
+        """A loop device came or went: kubelet and the engine keep one on a raw device while pods have it, and nothing
+        else tells."""
+        below = await self._devices.below(loop)
+        for place, sighting in self.sightings.items():
+            device = self._roster.facts.get(place, NOTHING).device
+            had = device is not None and loop in device.holders
+            if had is not (below is not None and below == sighting.entry.device):
+                self._roster.doubt(place)
+                self._looks.add(place)
+        return Done()
 
     def _record_changed(self, place: Place, before: LocalDisk | None, record: LocalDisk | None) -> None:
         if before is not None and rules.taken(before) and (record is None or not rules.taken(record)):

@@ -64,9 +64,12 @@ class Index:
     def __init__(self, table: MountTable) -> None:
         self._at: dict[str, Mount] = {}
         self._of: defaultdict[DeviceNumber, list[Mount]] = defaultdict(list)
+        self._nodes: defaultdict[str, list[Mount]] = defaultdict(list)
         for mount in table:
             self._at[os.fspath(mount.mount_point)] = mount  # the last one is what is seen, where several are stacked
             self._of[mount.device].append(mount)
+            if mount.device_node:
+                self._nodes[mount.device_node].append(mount)
 
     def at(self, path: str) -> Mount | None:
         return self._at.get(path)
@@ -82,11 +85,21 @@ class Index:
     def of(self, device: DeviceNumber) -> Iterable[Mount]:
         return self._of.get(device, ())
 
+    def of_node(self, path: str) -> Iterable[Mount]:
+        """Bind mounts of a device node."""
+        below_dev = os.path.relpath(path, "/dev")
+        yield from self._nodes.get(below_dev, ())
+        if below_dev.startswith("..") and (around := self.containing(path)) is not None:
+            inside = os.path.join(around.root, os.path.relpath(path, around.mount_point))
+            yield from (mount for mount in self.of(around.device) if mount.root == inside)
+
 
 def see(entry: Entry, *, folder: Path, real_folder: str, mounts: Index) -> Sighting:
     """One entry of a folder, whose path without links is `real_folder`: mount tables know only such paths."""
     if entry.kind is FileKind.BLOCK_DEVICE and entry.device is not None:
-        elsewhere = tuple(sorted(os.fspath(mount.mount_point) for mount in mounts.of(entry.device)))
+        node = os.path.join(real_folder, entry.name) if entry.target is None else os.fspath(entry.target)
+        users = {os.fspath(mount.mount_point) for mount in (*mounts.of(entry.device), *mounts.of_node(node))}
+        elsewhere = tuple(sorted(users - {os.path.join(real_folder, entry.name)}))
         return Sighting(entry=entry, folder=folder, elsewhere=elsewhere, target=f"device {entry.device}")
     if entry.kind is FileKind.DIRECTORY:
         real = os.path.join(real_folder, entry.name) if entry.target is None else os.fspath(entry.target)

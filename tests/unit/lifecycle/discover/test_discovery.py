@@ -483,6 +483,21 @@ async def test_disk_taken_back_without_a_verified_cleaning_is_not_offered(world:
     await world.until("a", "Missing", "Gone")
 
 
+async def test_a_raw_device_is_in_use_while_a_loop_device_is_kept_on_it_for_pods(world: World) -> None:
+    world.machine.add_disk("/dev/sdb")
+    world.machine.add_disk("/dev/sdc")
+    for entry, device in (("a", "/dev/sdb"), ("b", "/dev/sdc")):
+        world.machine.link(f"{FOLDER}/{entry}", device)
+        await world.publish(entry)
+
+    world.machine.attach_loop("/dev/loop7", "/dev/sdb")
+    await world.until("a", "InUse")
+    world.machine.detach_loop("/dev/loop7")
+    await world.until("a", "Published")
+
+    assert world.disk("b").status.phase == "Published"
+
+
 async def test_what_the_manager_wrote_is_never_touched(world: World) -> None:
     world.machine.add_disk("/dev/sdb")
     world.machine.link(f"{FOLDER}/a", "/dev/sdb")
