@@ -126,6 +126,16 @@ class Volume(Part, frozen=True, kw_only=True):
     flex_volume: OtherSource | None = None
     portworx_volume: OtherSource | None = None
     vsphere_volume: OtherSource | None = None
+    gce_persistent_disk: OtherSource | None = None
+    aws_elastic_block_store: OtherSource | None = None
+    azure_disk: OtherSource | None = None
+    azure_file: OtherSource | None = None
+    cinder: OtherSource | None = None
+    flocker: OtherSource | None = None
+    photon_persistent_disk: OtherSource | None = None
+    quobyte: OtherSource | None = None
+    scale_io: OtherSource | None = msgspec.field(name="scaleIO", default=None)
+    storageos: OtherSource | None = None
 
     @property
     def other_source(self) -> str:

@@ -4,6 +4,7 @@
     layout         where on the disk everything stands
     waiting        why a volume cannot be served now, and what it is when it can
     claims         from a pod's volume to the PersistentVolume behind it
+    others         sources that are not of this machine, and what to do instead
     specs          a local volume as the node sees it
     mounter        volumes with a file system: bound for each pod
     global_mounts  devices with a file system: mounted once, made first if they are blank

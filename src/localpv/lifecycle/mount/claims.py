@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from localpv.api import kinds
 from localpv.lifecycle.matching import fitting
-from localpv.lifecycle.mount import specs
+from localpv.lifecycle.mount import others, specs
 from localpv.lifecycle.mount.lookup import Lookup
 from localpv.lifecycle.mount.waiting import NotReady
 
@@ -67,6 +67,15 @@ async def find(
         # Somebody else's volume, or one that waits to be cleaned: never to be shown to this pod.
         raise NotReady(
             "VolumeOfAnother", f"volume {found.metadata.name} does not belong to claim {namespace}/{claim_name}"
+        )
+    if found.spec.local is None:
+        source = await lookup.volume_source(found.metadata.name)
+        raise NotReady(
+            "NotSupported",
+            f"volume {found.metadata.name} of claim {namespace}/{claim_name} has the source {source or 'unknown'}, and"
+            " the embedded engine serves local volumes only",
+            hint=others.instead(source),
+            event=specs.event_of(found),
         )
     spec = specs.spec_of(found, read_only=read_only)
     _refuse_wrong_use(volume, spec, use)

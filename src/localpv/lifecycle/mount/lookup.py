@@ -11,6 +11,7 @@ from localpv.api import kinds
 from localpv.api.kinds.cluster import Secret
 from localpv.api.resources import BUILT_IN
 from localpv.client.client import Client
+from localpv.lifecycle.mount import others
 
 _SERVICE_ACCOUNTS = next(resource for resource in BUILT_IN if resource.kind == "ServiceAccount")
 
@@ -21,6 +22,9 @@ class Lookup(Protocol):
     async def claim(self, namespace: str, name: str) -> kinds.PersistentVolumeClaim | None: ...
 
     async def volume(self, name: str) -> kinds.PersistentVolume | None: ...
+
+    async def volume_source(self, name: str) -> str:
+        """Where the data of a volume is, by the name of the field that says it; empty when there is no such volume."""
 
     async def config_map(self, namespace: str, name: str) -> Mapping[str, bytes] | None:
         """Keys and what is in them."""
@@ -41,6 +45,7 @@ class ApiLookup:
         self._node = node
         self._claims = client.objects(kinds.PersistentVolumeClaim)
         self._volumes = client.objects(kinds.PersistentVolume)
+        self._any_volumes = client.untyped(kinds.PersistentVolume.resource)
         self._config_maps = client.objects(kinds.ConfigMap)
         self._secrets = client.objects(Secret)
         self._nodes = client.objects(kinds.Node)
@@ -51,6 +56,11 @@ class ApiLookup:
 
     async def volume(self, name: str) -> kinds.PersistentVolume | None:
         return await self._volumes.find(name)
+
+    async def volume_source(self, name: str) -> str:
+        found = await self._any_volumes.find(name)
+        spec = found["spec"] if found is not None else {}
+        return next((field for field in spec if field not in others.NOT_SOURCES), "")
 
     async def config_map(self, namespace: str, name: str) -> Mapping[str, bytes] | None:
         found = await self._config_maps.find(name, namespace)

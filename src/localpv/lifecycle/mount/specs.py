@@ -63,15 +63,9 @@ def spec_of(source: kinds.PersistentVolume, *, read_only: bool = False) -> Spec:
     local = source.spec.local
     name = source.metadata.name
     mode = source.spec.volume_mode or FILE_SYSTEM
-    event = FAILED_MAP if mode == BLOCK else FAILED_MOUNT
     if local is None:
-        raise NotReady(
-            "NotSupported",
-            f"volume {name} is no local volume, and the embedded engine serves no others",
-            hint="use volumes of a class that localpv offers",
-            event=event,
-        )
-    refuse_backsteps(local.path, name, event=event)
+        raise NotReady("NotSupported", f"volume {name} is no local volume", event=event_of(source))
+    refuse_backsteps(local.path, name, event=event_of(source))
     return Spec(
         name=name,
         path=local.path,
@@ -82,6 +76,11 @@ def spec_of(source: kinds.PersistentVolume, *, read_only: bool = False) -> Spec:
         read_only=read_only,
         uid=source.metadata.uid,
     )
+
+
+def event_of(volume: kinds.PersistentVolume) -> str:
+    """The reason of the event when it cannot be set up."""
+    return FAILED_MAP if volume.spec.volume_mode == BLOCK else FAILED_MOUNT
 
 
 def refuse_backsteps(path: str, name: str, *, event: str = FAILED_MOUNT) -> None:

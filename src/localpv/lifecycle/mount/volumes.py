@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from localpv.api import kinds
-from localpv.lifecycle.mount import claims, contents, host_paths
+from localpv.lifecycle.mount import claims, contents, host_paths, others
 from localpv.lifecycle.mount import recorded as records
 from localpv.lifecycle.mount.contents import Contents
 from localpv.lifecycle.mount.hands import Hands, Turns
@@ -139,7 +139,8 @@ class PodVolumes:
             "NotSupported",
             f"volume {volume.name} has the source {volume.other_source or 'unknown'},"
             " which is not supported on the embedded engine",
-            hint="use a claim, emptyDir, configMap, secret, downwardAPI, projected or hostPath",
+            hint="use a claim, emptyDir, configMap, secret, downwardAPI, projected or hostPath; or "
+            + others.instead(volume.other_source),
         )
 
     async def _from_api(self, pod: kinds.Pod, volume: kinds.Volume) -> Path:

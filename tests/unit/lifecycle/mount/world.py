@@ -40,6 +40,9 @@ class FakeLookup:
     async def volume(self, name: str) -> kinds.PersistentVolume | None:
         return self.volumes.get(name)
 
+    async def volume_source(self, name: str) -> str:
+        return "local" if name in self.volumes else ""
+
     async def config_map(self, namespace: str, name: str) -> Mapping[str, bytes] | None:
         return self.config_maps.get(f"{namespace}/{name}")
 
