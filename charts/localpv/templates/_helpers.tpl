@@ -11,6 +11,9 @@
 
 {{- define "localpv.config" -}}{{ include "localpv.base" . }}-config{{- end }}
 
+{{/* What everybody should know who chooses a class. */}}
+{{- define "localpv.risks" -}}Volumes of this class are disks of single nodes: a pod that uses one runs on that node only, and waits while the node is away. The data is as safe as that one disk: nobody copies it.{{- end }}
+
 {{/* A probe that is given in the values takes the place of ours. */}}
 {{- define "localpv.probes" -}}
 livenessProbe:

@@ -46,6 +46,7 @@ async def _explain(word: str, kubeconfig: Path | None, context: str) -> None:
             ("to do", telling.hint(found)),
             ("cleaning", telling.cleaning(found)),
             ("volume", volume),
+            ("risk", telling.risk(found)),
         ]
         events = await _events(client, found)
     colour = common.in_colour()

@@ -109,6 +109,13 @@ def caution(disk: LocalDisk) -> str:
     return next((each.message for each in disk.status.conditions if each.type == "DataReadable"), "")
 
 
+def risk(disk: LocalDisk) -> str:
+    """What users of its volume should know; empty when there is none."""
+    if disk.spec.volume is None:
+        return ""
+    return f"its pod runs on node {disk.spec.node_name} only, and the data is as safe as this one disk"
+
+
 def verdict(disk: LocalDisk, known: PersistentVolume | None = None) -> str:
     """Whether the disk is offered, as the end of a sentence that begins with its name.
 

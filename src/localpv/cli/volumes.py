@@ -73,6 +73,7 @@ async def _volumes(node: str, storage_class: str, form: str, kubeconfig: Path | 
     shown = in_order(Row(volume, _its_disk(volume, disks)) for volume in found)
     if shown:
         tables.write(COLUMNS, shown, wide=form == "wide", colour=common.in_colour())
+        click.echo("A pod runs only on the node of its volume, and the data is as safe as that one disk.", err=True)
     else:
         click.echo("No volumes of localpv. See what there is to offer: localpv disks", err=True)
 

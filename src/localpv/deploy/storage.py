@@ -8,6 +8,13 @@ from localpv.deploy.plan import CONFIG_MAP, ClassObject, Plan
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 """Volumes of the class are not made on demand: they are there already, or they are not."""
 
+DESCRIPTION = "kubernetes.io/description"
+RISKS = (
+    "Volumes of this class are disks of single nodes: a pod that uses one runs on that node only, and waits while the"
+    " node is away. The data is as safe as that one disk: nobody copies it."
+)
+"""What everybody should know who chooses the class; `kubectl describe storageclass` shows it."""
+
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
 
@@ -17,9 +24,9 @@ def config_map(plan: Plan) -> Object:
 
 
 def storage_class(wanted: ClassObject) -> Object:
-    metadata: Object = {"name": wanted.name}
+    metadata: Object = {"name": wanted.name, "annotations": {DESCRIPTION: RISKS}}
     if wanted.default:
-        metadata["annotations"] = {DEFAULT_CLASS: "true"}
+        metadata["annotations"][DEFAULT_CLASS] = "true"
     made: Object = {
         "apiVersion": "storage.k8s.io/v1",
         "kind": "StorageClass",

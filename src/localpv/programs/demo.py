@@ -13,6 +13,8 @@ from localpv.api.kinds.meta import resource_of
 from localpv.api.objects import Object
 from localpv.client.client import Client
 from localpv.client.objects import Selection
+from localpv.deploy import storage
+from localpv.deploy.plan import ClassObject
 from localpv.errors import ConfigurationError
 from localpv.programs.manifests import Manifest
 
@@ -41,13 +43,7 @@ def prepare(data: Path, config: Path | None) -> tuple[list[Manifest], Path]:
         (disks / name).mkdir(parents=True, exist_ok=True)
     folder.mkdir(exist_ok=True)
     (folder / "storageClassMap").write_text(f"{CLASS}:\n  hostDir: {disks}\n")
-    storage_class: Object = {
-        "apiVersion": "storage.k8s.io/v1",
-        "kind": "StorageClass",
-        "metadata": {"name": CLASS},
-        "provisioner": "kubernetes.io/no-provisioner",
-        "volumeBindingMode": "WaitForFirstConsumer",
-    }
+    storage_class = storage.storage_class(ClassObject(name=CLASS))
     return [Manifest(storage_class, "the demo"), Manifest(_set(), "the demo")], folder
 
 

@@ -11,7 +11,7 @@ import yaml
 
 import localpv
 from localpv.api import crds
-from localpv.deploy import monitoring, pods
+from localpv.deploy import monitoring, pods, storage
 from localpv.deploy.plan import IMAGE, Pods, agent_pods, manager_pods
 
 CHART = Path(localpv.__file__).parents[2] / "charts" / "localpv"
@@ -50,6 +50,12 @@ def test_values_of_the_classic_chart_keep_their_names() -> None:
         "removeNodeNotReadyTaint", "resources", "securityContext", "serviceAccount", "serviceMonitor",
         "setPVOwnerRef", "startupProbe", "tolerations", "updateStrategy", "useJobForCleaning", "useNodeNameOnly",
     } <= set(values())  # fmt: skip
+
+
+@pytest.mark.seed("CFG-10")
+def test_the_chart_tells_the_risks_in_the_words_of_the_code() -> None:
+    assert f"-}}}}{storage.RISKS}{{{{-" in (CHART / "templates" / "_helpers.tpl").read_text()
+    assert "localpv.risks" in (CHART / "templates" / "NOTES.txt").read_text()
 
 
 def test_every_value_is_used_by_a_template_and_every_used_value_exists() -> None:

@@ -234,7 +234,14 @@ def test_storage_classes_wait_for_the_pod_and_provision_nothing() -> None:
     assert found["provisioner"] == "kubernetes.io/no-provisioner"
     assert found["volumeBindingMode"] == "WaitForFirstConsumer"
     assert found["mountOptions"] == ["noatime"]
-    assert found["metadata"]["annotations"] == {"storageclass.kubernetes.io/is-default-class": "true"}
+    assert found["metadata"]["annotations"]["storageclass.kubernetes.io/is-default-class"] == "true"
+
+
+@pytest.mark.seed("CFG-10")
+def test_who_chooses_a_class_is_told_its_risks() -> None:
+    made = reading.read("storageClassMap: {a: {hostDir: /a}}", source="x")
+    told = by_name(made)["StorageClass", "a"]["metadata"]["annotations"]["kubernetes.io/description"]
+    assert "runs on that node only" in told and "as safe as that one disk" in told
 
 
 def test_what_is_printed_is_what_was_built() -> None:
