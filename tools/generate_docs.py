@@ -65,6 +65,15 @@ SETTINGS = {
         "NAME=true\\|false, with commas between",
         "Lets an administrator refuse `local` volumes as a whole; see the gates below.",
     ),
+    "--max-requests-inflight": Setting(
+        "requests",
+        "The word and the number of kube-apiserver. More than that get 429 with `Retry-After`; members of"
+        " `system:masters`, localpv's own parts among them, are not counted.",
+    ),
+    "--max-connections": Setting(
+        "connections",
+        "Each costs some 60 KB. It cannot be more than the process may open files, less 256 for everything else.",
+    ),
     "--log-level": Setting(
         "level",
         "`info` has a line for each thing that an administrator may look for later. On a terminal `localpv up` shows"
@@ -189,6 +198,17 @@ LIMITS = (
     Limit(f"{_SERVER}.verbs.watch.DEFAULT_TIMEOUT", "s", "the watch ends; clients go on from where they were"),
     Limit(f"{_SERVER}.verbs.list.CHUNK", "bytes", "the piece is sent, others have their turn, the next piece follows"),
     Limit(f"{_SERVER}.verbs.list.BREATH", "objects", "others have their turn, then the list goes on"),
+    Limit(f"{_SERVER}.bounds.SHARE", "", "one client may have this part (one of so many) of requests and connections"),
+    Limit(f"{_SERVER}.bounds.LOGIN_PERIOD", "s", "failed logins of an address are counted anew"),
+    Limit(f"{_SERVER}.bounds.LOGIN_DELAY", "s", "a failed login is answered, after too many from its address"),
+    Limit(f"{_SERVER}.connections.HEAD_SECONDS", "s", "a connection without a whole request is closed"),
+    Limit(f"{_SERVER}.connections.LOGIN_SECONDS", "s", "a connection that shows no good token may have to go"),
+    Limit(f"{_SERVER}.connections.IDLE_SECONDS", "s", "a connection without a request is closed"),
+    Limit(f"{_SERVER}.connections.SWEEP_EVERY", "s", "connections that are silent are looked for again"),
+    Limit(f"{_SERVER}.connections.RESERVED_FILES", "files", "connections get no more of those that may be open"),
+    Limit(f"{_SERVER}.transfer.BODY_SECONDS", "s", "504 Timeout: the body did not come"),
+    Limit(f"{_SERVER}.transfer.TAKE_SECONDS", "s", "a connection whose client does not read is cut"),
+    Limit(f"{_SERVER}.server.BACKLOG", "connections", "others get their turn before more are accepted"),
     Limit(f"{_SERVER}.body.MAX_BYTES", "bytes", "413 RequestEntityTooLarge"),
     Limit(f"{_SERVER}.body.LARGE_YAML", "bytes", "others have their turns while a larger body in YAML is read"),
     Limit("api.objects.DEEPEST", "levels", "400 BadRequest: the body is nested too deep"),

@@ -15,12 +15,14 @@ from localpv.api import selectors, status
 from localpv.api.managed import managers
 from localpv.api.resources import BINDINGS
 from localpv.api.selectors import FieldSelector, FieldTerm
-from localpv.apiserver import addresses, body, negotiation, presentation, request_info, responses
+from localpv.apiserver import addresses, body, negotiation, presentation, request_info, responses, transfer
 from localpv.apiserver.access import Access
 from localpv.apiserver.addresses import Address
 from localpv.apiserver.auth import reviews, token_request
 from localpv.apiserver.auth.identity import User
+from localpv.apiserver.bounds import LOGIN_DELAY, Bounds, FailedLogins, InFlight, Seat
 from localpv.apiserver.call import Call, Reply, check_write_options
+from localpv.apiserver.connections import of_request
 from localpv.apiserver.insides import Insides
 from localpv.apiserver.negotiation import Form
 from localpv.apiserver.observing import Observer
@@ -45,7 +47,8 @@ from localpv.errors import (
     LocalpvError,
     NotFound,
     StoreError,
-    TooLarge,
+    TooManyRequests,
+    Unauthorized,
     Unavailable,
 )
 from localpv.store.store import Store
@@ -80,7 +83,10 @@ class Handler:
         is_ready: Callable[[], bool],
         observer: Observer,
         shapes: Shapes,
+        bounds: Bounds,
     ) -> None:
+        self._inflight = InFlight(bounds)
+        self._failed_logins = FailedLogins(bounds)
         self._store = store
         self._observer = observer
         self._shapes = shapes
@@ -125,7 +131,32 @@ class Handler:
 
     async def _answer(self, request: web.BaseRequest, asked: _Asked) -> web.StreamResponse:
         path, _, text = request.raw_path.partition("?")
-        user = self._access.user(request, path)
+        user = await self._user(request, path)
+        seat = self._inflight.enter(user)
+        try:
+            return await self._dispatch(request, path, text, user, seat, asked)
+        finally:
+            if seat is not None:
+                seat.leave()
+
+    async def _user(self, request: web.BaseRequest, path: str) -> User:
+        """Who asks. Whoever fails again and again waits for their answer; those who do not are never delayed."""
+        connection = of_request(request)
+        try:
+            user = self._access.user(request, path)
+        except Unauthorized:
+            if connection is not None and self._failed_logins.failed(request.remote or ""):
+                await asyncio.sleep(LOGIN_DELAY)
+                why = "Too many requests, please try again later: too many failed logins from this address"
+                raise TooManyRequests(why, details={"retryAfterSeconds": 1}) from None
+            raise
+        if connection is not None:
+            connection.book.authenticated(connection, user)
+        return user
+
+    async def _dispatch(
+        self, request: web.BaseRequest, path: str, text: str, user: User, seat: Seat | None, asked: _Asked
+    ) -> web.StreamResponse:
         address = addresses.parse(path)
         if address is None:
             return await self._plain.answer(request, path, user)
@@ -142,6 +173,11 @@ class Handler:
             raise NotFound(UNKNOWN)
         if address.watch and request.method not in ("GET", "HEAD"):
             raise status.method_not_allowed(kind.resource.plural, kind.resource.group)
+        if attributes.verb == "watch" or address.subresource in ("log", "exec"):
+            if seat is not None:
+                seat.lasts()
+            if (connection := of_request(request)) is not None:
+                connection.lasting = asyncio.current_task()
         return await self._resource(request, kind, address, attributes.verb, user, query)
 
     # -- resources -------------------------------------------------------------------------------------------------
@@ -186,7 +222,7 @@ class Handler:
             return await self._stream(request, call, listing.body(page, call, form), form, pretty=pretty)
         if verb == "watch":
             return await self._watch(request, call, form)
-        raw = await _read(request)
+        raw = await transfer.read(request)
         raw = await body.json_of_yaml(raw, request.headers.get("Content-Type", ""), self._large_yaml)
         call.manager = managers.name_of(query.get("fieldManager", ""), request.headers.get("User-Agent", ""))
         if verb in ("delete", "deletecollection"):
@@ -324,11 +360,10 @@ class Handler:
             call, web.StreamResponse(headers={"Content-Type": form.content_type, **responses.headers()})
         )
         await response.prepare(request)
-        await response.write(first)
-        await response.write(second)
+        await transfer.send(response, first, second)
         async for piece in pieces:
-            await response.write(piece)
-        await response.write_eof()
+            await transfer.send(response, piece)
+        await transfer.send(response)
         return response
 
     async def _watch(self, request: web.BaseRequest, call: Call, form: Form) -> web.StreamResponse:
@@ -358,15 +393,3 @@ def _selector_of_one(call: Call) -> str:
     if selectors.parse_fields(selector).requires("metadata.name") != call.name:
         raise BadRequest("fieldSelector metadata.name doesn't match requested name")
     return selector
-
-
-async def _read(request: web.BaseRequest) -> bytes:
-    if request.content_length is not None and request.content_length > body.MAX_BYTES:
-        raise TooLarge(f"the body of the request is larger than the limit of {body.MAX_BYTES} bytes")
-    pieces, size = [], 0
-    async for piece in request.content.iter_any():
-        pieces.append(piece)
-        size += len(piece)
-        if size > body.MAX_BYTES:
-            raise TooLarge(f"the body of the request is larger than the limit of {body.MAX_BYTES} bytes")
-    return b"".join(pieces)

@@ -7,8 +7,10 @@ import contextlib
 import errno
 import logging
 import os
+import socket
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from aiohttp import web
 
@@ -17,7 +19,9 @@ from localpv.apiserver.access import Access
 from localpv.apiserver.admission import Admission, StoredObjects
 from localpv.apiserver.auth.rbac import Authorizer
 from localpv.apiserver.auth.tokens import Tokens
+from localpv.apiserver.bounds import Bounds
 from localpv.apiserver.call import Call
+from localpv.apiserver.connections import Connections, Server
 from localpv.apiserver.handler import Handler
 from localpv.apiserver.kinds.base import Gates
 from localpv.apiserver.observing import Observer, Unobserved
@@ -38,6 +42,10 @@ DRAIN_SECONDS = 2.0
 """How long requests that are under way may take when the server stops."""
 
 
+BACKLOG = 128
+"""Connections that wait to be accepted, and that are accepted before others get their turn."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """What an administrator chooses."""
@@ -53,6 +61,9 @@ class Settings:
     """Name of this machine's Node object; empty makes none."""
 
     gates: Gates = field(default_factory=Gates)
+
+    bounds: Bounds = field(default_factory=Bounds)
+    """How many requests and connections there may be at once."""
 
     durable: bool = True
     """Wait for the disk before a write is acknowledged. Only tests turn it off."""
@@ -130,6 +141,7 @@ class ApiServer:
             is_ready=lambda: self._ready,
             observer=self._observer,
             shapes=Shapes(self.catalogue),
+            bounds=self.settings.bounds,
         )
         definitions.load()
         keepers = (definitions, garbage, namespaces, protection)
@@ -157,16 +169,19 @@ class ApiServer:
 
     async def _listen(self, paths: certificates.Paths) -> None:
         settings = self.settings
-        server = web.Server(self._handler, keepalive_timeout=120.0, access_log=None)
-        self._runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=DRAIN_SECONDS)
-        await self._runner.setup()
-        site = web.TCPSite(
-            self._runner, settings.host, settings.port, ssl_context=certificates.ssl_context(paths), backlog=1024
+        book = Connections(settings.bounds)
+        self._runner = web.ServerRunner(
+            Server(self._handler, book=book), handle_signals=False, shutdown_timeout=DRAIN_SECONDS
         )
+        await self._runner.setup()
+        context = certificates.ssl_context(paths)
         try:
-            await site.start()
+            for family, address in await _addresses(settings.host, settings.port):
+                listener = book.listen(family, address)
+                await web.SockSite(self._runner, listener, ssl_context=context, backlog=BACKLOG).start()
         except OSError as error:
             raise _cannot_listen(settings, error) from error
+        self._tasks.append(asyncio.create_task(book.sweep()))
         host, port = self._runner.addresses[0][:2]
         shown = settings.host if settings.host not in ("0.0.0.0", "::", "") else "127.0.0.1"
         if ":" in shown:
@@ -188,6 +203,14 @@ class ApiServer:
                 await task
         self._tasks.clear()
         await self.store.close()
+
+
+async def _addresses(host: str, port: int) -> list[tuple[int, Any]]:
+    """Where to listen: a name may stand for several addresses."""
+    found = await asyncio.get_running_loop().getaddrinfo(
+        host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )
+    return list(dict.fromkeys((int(family), address) for family, _, _, _, address in found))
 
 
 def _make_folder(folder: Path) -> None:

@@ -9,7 +9,7 @@ import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -111,6 +111,20 @@ def _engine_options(command: Callable[..., None]) -> Callable[..., None]:
                 help="Parts of the API to turn on or off, as NAME=true|false,...; known: PersistentLocalVolumes.",
             ),
             click.option(
+                "--max-requests-inflight",
+                type=click.IntRange(min=4),
+                default=400,
+                show_default=True,
+                help="Requests answered at the same time, watches aside; one client may have a quarter of them.",
+            ),
+            click.option(
+                "--max-connections",
+                type=click.IntRange(min=16),
+                default=2000,
+                show_default=True,
+                help="Open connections, watches among them; one client may have a quarter of them.",
+            ),
+            click.option(
                 "--log-level",
                 default="info",
                 show_default=True,
@@ -142,7 +156,15 @@ def parse_gates(text: str) -> dict[str, bool]:
 GATES = {"PersistentLocalVolumes": "persistent_local_volumes"}
 
 
-def _settings(data: Path | None, listen: str, node: str | None, feature_gates: str) -> Settings:
+def _settings(
+    data: Path | None,
+    listen: str,
+    node: str | None,
+    feature_gates: str,
+    max_requests_inflight: int,
+    max_connections: int,
+) -> Settings:
+    from localpv.apiserver.bounds import Bounds
     from localpv.apiserver.kinds.base import Gates
     from localpv.apiserver.server import Settings
 
@@ -153,6 +175,7 @@ def _settings(data: Path | None, listen: str, node: str | None, feature_gates: s
         port=port,
         node_name=(node or socket.gethostname()).lower(),
         gates=Gates(**parse_gates(feature_gates)),
+        bounds=Bounds(requests=max_requests_inflight, connections=max_connections),
     )
 
 
@@ -162,12 +185,12 @@ def _start_logging(level: str) -> None:
 
 @cli.command()
 @_engine_options
-def apiserver(data: Path | None, listen: str, node: str | None, feature_gates: str, log_level: str) -> None:
+def apiserver(log_level: str, **options: Any) -> None:
     """Run the API server alone."""
     from localpv.programs import apiserver as program
 
     _start_logging(log_level)
-    asyncio.run(program.run(_settings(data, listen, node, feature_gates)))
+    asyncio.run(program.run(_settings(**options)))
 
 
 @cli.command()
@@ -179,20 +202,12 @@ def apiserver(data: Path | None, listen: str, node: str | None, feature_gates: s
     help="Folder with manifests (*.yaml, *.yml, *.json) that are applied at start, in the order of their names.",
 )
 @click.option("--demo", is_flag=True, help="Make a few demo volumes to look at.")
-def up(
-    data: Path | None,
-    listen: str,
-    node: str | None,
-    feature_gates: str,
-    log_level: str,
-    config: Path | None,
-    demo: bool,
-) -> None:
+def up(log_level: str, config: Path | None, demo: bool, **options: Any) -> None:
     """Run the embedded engine and everything else on this machine."""
     from localpv.programs import up as program
 
     on_terminal = sys.stdout.isatty()
     # The live view and log lines do not go together on one screen.
     _start_logging("warning" if on_terminal and log_level == "info" else log_level)
-    settings = _settings(data, listen, node, feature_gates)
+    settings = _settings(**options)
     asyncio.run(program.run(settings, config=config, with_demo=demo, on_terminal=on_terminal))
