@@ -1,6 +1,6 @@
 # localpv: `make` shows this menu.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-programs run test quick check format bench seeds generate clean cluster test-kubernetes setup-kubernetes test-vm
+.PHONY: help setup setup-programs run test quick fresh check format bench seeds generate clean cluster test-kubernetes setup-kubernetes test-vm
 
 VENV := .venv
 PYTHON := $(VENV)/bin/python
@@ -28,6 +28,10 @@ test: setup-programs ## Run all tests that need no cluster
 
 quick: setup-programs ## Run the tests that need nothing of the machine, in parallel
 	@$(PYTHON) tools/run_tests.py --quick $(ARGS)
+
+fresh: setup ## Run the README's two commands in a new Debian with nothing but make, as a stranger would (as root)
+	@bash tools/setup_kubernetes.sh
+	@$(PYTHON) tools/fresh.py $(ARGS)
 
 setup-programs: setup
 	@$(PYTHON) -m tests.kubernetes.build kubectl informer
