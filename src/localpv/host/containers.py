@@ -23,6 +23,14 @@ class Bundle:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Features:
+    """What the runtime can do beyond what every one can."""
+
+    seccomp: bool = False
+    recursive_read_only: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
     """A container as it is now. Neither running nor ended: it was never begun, or nobody saw its end."""
 

@@ -16,9 +16,11 @@ import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import msgspec
+
 from localpv import errors
 from localpv.host import commands, launching, monitors
-from localpv.host.containers import Bundle, Seen
+from localpv.host.containers import Bundle, Features, Seen
 from localpv.host.launching import Process
 from localpv.host.monitors import MONITOR, RUNTIME
 
@@ -27,6 +29,22 @@ SECONDS = 60.0
 
 MAKING_SECONDS, LOOK_SECONDS = 10.0, 0.02
 """How long a container that is being made is waited for before it is deleted, and how often it is looked at."""
+
+
+class _Seccomp(msgspec.Struct):
+    enabled: bool | None = None
+
+
+class _Linux(msgspec.Struct):
+    seccomp: _Seccomp = msgspec.field(default_factory=_Seccomp)
+
+
+class _Features(msgspec.Struct, rename="camel"):
+    """The part of `runc features` that is of interest."""
+
+    mount_options: tuple[str, ...] | None = None
+    linux: _Linux = msgspec.field(default_factory=_Linux)
+
 
 _MESSAGE = re.compile(r'level=error msg="((?:[^"\\]|\\.)*)"')
 
@@ -47,6 +65,17 @@ class RuncContainers:
             return ""
         told = (await commands.run([RUNTIME, "--version"], timeout=SECONDS)).stdout.split()
         return told[2] if len(told) > 2 else ""
+
+    async def features(self) -> Features:
+        """What this runtime was built with, as it says itself; one that cannot say has none."""
+        try:
+            told = (await commands.run([RUNTIME, "features"], timeout=SECONDS)).stdout
+            found = msgspec.json.decode(told, type=_Features)
+        except (errors.HostError, msgspec.DecodeError):
+            return Features()
+        return Features(
+            seccomp=found.linux.seccomp.enabled is True, recursive_read_only="rro" in (found.mount_options or ())
+        )
 
     async def create(self, bundle: Bundle) -> None:
         # 0700, also for what is below: the state tells how to get into every container.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,8 @@ class Binding:
     source: Path
     target: str
     read_only: bool = False
+    recursive: bool = False
+    """Whether what is mounted below is read-only too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +56,9 @@ class Plan:
     process_namespace: str = ""
     """Path of a process namespace to join; empty for one of its own."""
 
+    seccomp: Mapping[str, Any] | None = None
+    sysctls: Mapping[str, str] = field(default_factory=dict)
+
 
 def config(plan: Plan) -> dict[str, Any]:
     """The configuration as the runtime reads it."""
@@ -69,6 +74,10 @@ def config(plan: Plan) -> dict[str, Any]:
         "resources": {**limits.resources(container), "devices": _rules(plan, privileged=privileged)},
         "devices": [_node(path, volume, plan.user) for path, volume in plan.devices],
     }
+    if plan.seccomp is not None:
+        linux["seccomp"] = plan.seccomp
+    if plan.sysctls:
+        linux["sysctl"] = plan.sysctls
     if privileged:
         linux["devices"] += list(_all_devices())
     else:
@@ -151,7 +160,8 @@ def _tmpfs(path: str, *options: str) -> dict[str, Any]:
 def _binds(bindings: Sequence[Binding]) -> Iterator[dict[str, Any]]:
     # Shorter paths first, whatever their order in the pod: what is mounted below must not be covered.
     for binding in sorted(bindings, key=lambda one: one.target.rstrip("/").count("/")):
-        options = ("rbind", "rprivate", "ro" if binding.read_only else "rw")
+        read_only = "rro" if binding.recursive else "ro"
+        options = ("rbind", "rprivate", read_only if binding.read_only else "rw")
         yield {"destination": binding.target, "type": "bind", "source": str(binding.source), "options": options}
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from localpv.api import kinds
+from localpv.pods import resolv
 from localpv.pods.bundle import Binding
 
+CLUSTER_DOMAIN = "cluster.local"
 RESOLV = Path("/etc/resolv.conf")
 _HOSTS = """\
 # Written for this pod by localpv.
@@ -17,12 +19,27 @@ ff02::1	ip6-allnodes
 ff02::2	ip6-allrouters
 """
 _MOST_HOST_NAME = 63
+LONGEST_IN_KERNEL = 64
 
 
 def host_name(pod: kinds.Pod, *, node: str) -> str:
     """What a pod calls itself."""
+    if pod.spec.hostname_override:
+        return pod.spec.hostname_override
     if pod.spec.host_network:
         return node
+    full = full_name(pod)
+    return full if pod.spec.set_hostname_as_fqdn and full else _short_name(pod)
+
+
+def full_name(pod: kinds.Pod) -> str:
+    """The name with the domain that spec.subdomain gives it; empty without one."""
+    if not pod.spec.subdomain or pod.spec.hostname_override or pod.spec.host_network:
+        return ""
+    return f"{_short_name(pod)}.{pod.spec.subdomain}.{pod.metadata.namespace}.svc.{CLUSTER_DOMAIN}"
+
+
+def _short_name(pod: kinds.Pod) -> str:
     return (pod.spec.hostname or pod.metadata.name)[:_MOST_HOST_NAME].rstrip("-.")
 
 
@@ -31,9 +48,10 @@ def write(pod: kinds.Pod, folder: Path, *, node: str) -> list[Binding]:
     folder.mkdir(parents=True, exist_ok=True)
     name = host_name(pod, node=node)
     # The pod's own name leads to its own loopback: it has no other address.
-    lines = {"hosts": f"{_HOSTS}127.0.1.1	{name}\n", "hostname": f"{name}\n", "resolv.conf": _read(RESOLV)}
-    if pod.spec.host_network:
-        lines["hosts"] = _read(Path("/etc/hosts"))
+    own = "\t".join(one for one in (full_name(pod), pod.spec.hostname_override or _short_name(pod)) if one)
+    hosts = _read(Path("/etc/hosts")) if pod.spec.host_network else f"{_HOSTS}127.0.1.1\t{own}\n"
+    hosts += "".join("\t".join((alias.ip, *alias.hostnames)) + "\n" for alias in pod.spec.host_aliases)
+    lines = {"hosts": hosts, "hostname": f"{name}\n", "resolv.conf": resolv.text(pod, _read(RESOLV))}
     for file, text in lines.items():
         if not (folder / file).exists():
             new = folder / f".{file}"

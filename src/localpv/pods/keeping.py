@@ -126,7 +126,9 @@ class Keeper:
         if watched.probes is not None:
             watched.probes.cancel()
         watched.health.ready = False
-        watched.stop = Stop(self._records.bundle(record), watched.ended, deadline)
+        watched.stop = Stop(
+            self._records.bundle(record), watched.ended, deadline, stopping.signal_number(record.stop_signal)
+        )
         self._own(self._see_through(pod, record, watched.stop))
         return True
 

@@ -65,6 +65,11 @@ class Places:
             ) from error
 
     @property
+    def seccomp(self) -> Path:
+        """Profiles that an administrator puts there, for seccompProfile.localhostProfile."""
+        return self.root / "seccomp"
+
+    @property
     def images(self) -> Path:
         return self.root / "images"
 

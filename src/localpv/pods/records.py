@@ -48,6 +48,9 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
     stdin: bool = False
     terminal: bool = False
+    stop_signal: str = ""
+    """Such as SIGQUIT; empty for SIGTERM."""
+
     undone: bool = False
     """Whether it is being taken back before it was started: how it ends then means nothing."""
 

@@ -14,6 +14,7 @@ from localpv.pods import deciding
 from localpv.pods.records import Record
 
 SCHEME = "runc://"
+_GATES = "ReadinessGatesNotReady"
 CONDITIONS = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
 
 
@@ -171,16 +172,29 @@ def _conditions(
     initial = ("PodCompleted", "") if done else ("", "")
     if incomplete:
         initial = ("ContainersNotInitialized", f"containers with incomplete status: [{' '.join(incomplete)}]")
+    gate = None if why[0] else _closed_gate(pod)
     told = {
         "PodReadyToStartContainers": (world.sandbox, "", ""),
         "Initialized": (not incomplete, *initial),
-        "Ready": (not why[0], *why),
+        "Ready": (not (gate or why)[0], *(gate or why)),
         "ContainersReady": (not why[0], *why),
         "PodScheduled": (True, "", ""),
     }
     before = {one.type: one for one in pod.status.conditions}
     made = [_condition(kind, *told[kind], before.get(kind), world.now, pod) for kind in CONDITIONS]
     return (*made, *(one for kind, one in before.items() if kind not in told))
+
+
+def _closed_gate(pod: kinds.Pod) -> tuple[str, str] | None:
+    """Why the pod is not ready though its containers are: a condition of spec.readinessGates that does not hold."""
+    statuses = {one.type: one.status for one in pod.status.conditions}
+    for gate in pod.spec.readiness_gates:
+        kind, status = gate.condition_type, statuses.get(gate.condition_type)
+        if status is None:
+            return _GATES, f'corresponding condition of pod readiness gate "{kind}" does not exist.'
+        if status != "True":
+            return _GATES, f'the status of pod readiness gate "{kind}" is not "True", but {status}'
+    return None
 
 
 def _complete(one: ContainerStatus) -> bool:

@@ -28,6 +28,9 @@ ALL_CAPABILITIES = (
 )
 """In the order of their numbers in the kernel."""
 
+STRICT = "Strict"
+"""supplementalGroupsPolicy: only the groups that the pod names, none of the image's /etc/group."""
+
 _MOST_LINES = 10_000
 
 
@@ -62,7 +65,8 @@ def user_of(pod: kinds.Pod, container: kinds.Container, *, image_user: str, root
         gid = group
     _refuse_root(pod, container, uid, named=bool(image_user) and wanted is None and not image_user[0].isdigit())
     groups = [*whole.supplemental_groups, *([whole.fs_group] if whole.fs_group is not None else [])]
-    groups += accounts.groups_with(name) if name else []
+    if whole.supplemental_groups_policy != STRICT:
+        groups += accounts.groups_with(name) if name else []
     return User(uid=uid, gid=gid, groups=tuple(dict.fromkeys(one for one in groups if one != gid)))
 
 

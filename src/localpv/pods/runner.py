@@ -11,7 +11,7 @@ from localpv.api import kinds
 from localpv.client.cache import Cache
 from localpv.client.client import Client
 from localpv.client.objects import Selection
-from localpv.host.containers import Containers
+from localpv.host.containers import Containers, Features
 from localpv.host.layers import Layers
 from localpv.host.sandboxes import Sandboxes
 from localpv.pods import starting, undertaking, worker
@@ -65,6 +65,7 @@ class PodRunner:
         events: Events,
         clock: Clock,
         admit: Admit | None = None,
+        features: Features | None = None,
     ) -> None:
         objects = client.objects(kinds.Pod)
         self.pods: Cache[kinds.Pod] = Cache(
@@ -109,6 +110,7 @@ class PodRunner:
             containers=containers,
             volumes=volumes,
             clock=clock,
+            features=features or Features(),
         )
         self._worker = Worker(
             node=node,

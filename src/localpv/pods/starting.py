@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -12,10 +12,10 @@ import msgspec
 
 from localpv import errors
 from localpv.api import kinds
-from localpv.host.containers import Containers
+from localpv.host.containers import Containers, Features
 from localpv.host.layers import Layers
 from localpv.lifecycle.mount.waiting import NotReady, Prepared
-from localpv.pods import bundle, environment, files, rights
+from localpv.pods import bundle, environment, files, rights, seccomp, unsupported
 from localpv.pods.bundle import Binding
 from localpv.pods.environment import Environment
 from localpv.pods.images.store import Image, Images
@@ -53,13 +53,12 @@ class Starter:
     containers: Containers
     volumes: SubPaths
     clock: Clock
+    features: Features = field(default_factory=Features)
 
     async def create(
         self, pod: kinds.Pod, container: kinds.Container, prepared: Mapping[str, Prepared], *, delay: float
     ) -> Record:
         """Make the next attempt of a container, ready to be started; NotStarted says why it cannot be."""
-        if pod.spec.share_process_namespace:
-            raise BadConfig("shareProcessNamespace is not supported on this engine", hint="leave it out")
         image = self.find_image(container)
         attempts = self.records.of(pod.metadata.uid).get(container.name, [])
         number = attempts[-1].attempt + 1 if attempts else _known_restarts(pod, container)
@@ -77,6 +76,7 @@ class Starter:
             delay=delay,
             stdin=container.stdin,
             terminal=container.tty,
+            stop_signal=_stop_signal(container, image),
         )
         plan = await self._plan(pod, container, record, image, prepared)
         # Before anything is made: whatever of it there is after a crash belongs to this record.
@@ -145,11 +145,14 @@ class Starter:
             one for one in bindings if all(m.mount_path.rstrip("/") != one.target for m in container.volume_mounts)
         ]
         bindings += await self._mounts(pod, container, prepared, values)
-        bindings.append(self._termination_log(container, record))
         devices = [
             (device.device_path, bundle.volume_of(prepared, device.name, device=True))
             for device in container.volume_devices
         ]
+        allowed = rights.capabilities(container.security_context)
+        profile = seccomp.profile_of(pod, container, capabilities=allowed, folder=self.places.seccomp)
+        # Last: it makes the folder of the container, of which no record knows yet, and nothing may fail after it.
+        bindings.append(self._termination_log(container, record))
         uid = pod.metadata.uid
         return bundle.Plan(
             pod=pod,
@@ -163,6 +166,8 @@ class Starter:
             bindings=bindings,
             devices=devices,
             sandbox=self.places.sandbox(uid),
+            seccomp=profile,
+            sysctls=unsupported.sysctls(pod),
         )
 
     async def _mounts(
@@ -175,10 +180,6 @@ class Starter:
         found = []
         for index, mount in enumerate(container.volume_mounts):
             volume = bundle.volume_of(prepared, mount.name, device=False)
-            if mount.mount_propagation not in (None, "None"):
-                raise BadConfig(
-                    f"mountPropagation {mount.mount_propagation} of {mount.mount_path} is not supported on this engine"
-                )
             source, read_only = volume.path, volume.read_only or mount.read_only
             part = mount.sub_path or environment.expand(mount.sub_path_expr, values)
             if part:
@@ -191,7 +192,10 @@ class Starter:
                         f'failed to prepare subPath for volumeMount "{mount.name}": {error.message}', hint=error.hint
                     ) from error
             target = mount.mount_path if mount.mount_path.startswith("/") else f"/{mount.mount_path}"
-            found.append(Binding(source=source, target=target, read_only=read_only))
+            recursive = mount.recursive_read_only == "Enabled" or (
+                mount.recursive_read_only == "IfPossible" and self.features.recursive_read_only
+            )
+            found.append(Binding(source=source, target=target, read_only=read_only, recursive=recursive))
         return found
 
     def _termination_log(self, container: kinds.Container, record: Record) -> Binding:
@@ -201,6 +205,11 @@ class Starter:
         path.touch()
         path.chmod(0o666)  # whoever the container runs as may leave a last word
         return Binding(source=path, target=container.termination_message_path or bundle.TERMINATION_LOG)
+
+
+def _stop_signal(container: kinds.Container, image: Image) -> str:
+    own = container.lifecycle.stop_signal if container.lifecycle is not None else None
+    return own or image.config.stop_signal
 
 
 def _known_restarts(pod: kinds.Pod, container: kinds.Container) -> int:

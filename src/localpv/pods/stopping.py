@@ -35,6 +35,9 @@ class Stop:
     deadline: float
     """When patience ends, on the clock that never goes back."""
 
+    signal: int = signal.SIGTERM
+    """The word to it."""
+
     sooner: asyncio.Event = field(default_factory=asyncio.Event)
 
     def hurry(self, deadline: float) -> None:
@@ -44,6 +47,20 @@ class Stop:
             self.sooner.set()
 
 
+def signal_number(name: str) -> int:
+    """What an image or a container calls a signal: SIGQUIT, QUIT, 3, SIGRTMIN+3; SIGTERM when nobody knows it."""
+    word = name.strip().upper()
+    if word.isdecimal():
+        return int(word) if int(word) in {*signal.valid_signals()} else signal.SIGTERM
+    word = word if word.startswith("SIG") else f"SIG{word}"
+    base, sign, offset = word.partition("+") if "+" in word else word.partition("-")
+    known = signal.Signals.__members__.get(base)
+    if known is None or (sign and not offset.isdecimal()):
+        return signal.SIGTERM
+    number = known + (int(offset) if sign == "+" else -int(offset) if sign else 0)
+    return number if number in {*signal.valid_signals()} else signal.SIGTERM
+
+
 async def run(stop: Stop, hook: Hook | None, *, containers: Containers, clock: Clock) -> bool:
     """See it through; False when the hook failed."""
     content = True
@@ -51,7 +68,7 @@ async def run(stop: Stop, hook: Hook | None, *, containers: Containers, clock: C
         content = await _hook(stop, hook, clock=clock)
         stop.deadline = max(stop.deadline, clock.monotonic() + SHORTEST_SECONDS)
     if stop.deadline > clock.monotonic():
-        await containers.signal(stop.bundle, signal.SIGTERM)
+        await containers.signal(stop.bundle, stop.signal)
         while not stop.ended.is_set() and (left := stop.deadline - clock.monotonic()) > 0:
             stop.sooner.clear()
             await _first(stop, left)

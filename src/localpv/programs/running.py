@@ -19,7 +19,7 @@ from localpv.lifecycle.mount import hands
 from localpv.lifecycle.mount.lookup import ApiLookup
 from localpv.lifecycle.mount.volumes import PodVolumes
 from localpv.lifecycle.schedule import admission
-from localpv.pods import machine, nodes
+from localpv.pods import machine, nodes, unsupported
 from localpv.pods.access import PodAccess
 from localpv.pods.images import busybox
 from localpv.pods.images.store import Images
@@ -57,12 +57,14 @@ async def add_to(
         log.warning("no busybox image: install the package busybox-static, or import one")
     workers = Workers()
     events = ApiEvents(client, component="localpv", clock=clock)
-    lookup = ApiLookup(client, node=node)
+    lookup, features = ApiLookup(client, node=node), await containers.features()
 
     async def admit(pod: kinds.Pod) -> tuple[str, str] | None:
         own = await lookup.node()
         refusals = admission.check(pod, own, runner.pods.list()) if own is not None else []
-        return (refusals[0].reason, refusals[0].message) if refusals else None
+        if refusals:
+            return refusals[0].reason, refusals[0].message
+        return unsupported.refusal(pod, features=features)
 
     runner = PodRunner(
         client,
@@ -87,6 +89,7 @@ async def add_to(
         events=events,
         clock=clock,
         admit=admit,
+        features=features,
     )
     group.add("events of pods", events.run)
     group.add("pods", runner.run, ready=runner.pods.wait_synced)

@@ -101,3 +101,9 @@ def test_capabilities_are_added_and_dropped(monkeypatch: pytest.MonkeyPatch) -> 
 def test_nothing_is_passed_on_that_we_do_not_have(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rights, "_held", lambda: frozenset({"CHOWN"}))
     assert capabilities(privileged=True) == {"CHOWN"}
+
+
+def test_strict_groups_are_only_those_that_the_pod_names(root: Path) -> None:
+    given = {"supplementalGroups": [7], "runAsUser": 1000}
+    assert user(root, whole=given).groups == (7, 500, 501)
+    assert user(root, whole={**given, "supplementalGroupsPolicy": "Strict"}).groups == (7,)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from localpv.api.kinds.meta import Part
@@ -31,11 +33,20 @@ class ResourceFieldSelector(Part, frozen=True, kw_only=True):
     divisor: str = ""
 
 
+class FileKeySelector(Part, frozen=True, kw_only=True):
+    """One key of a file in a volume."""
+
+    key: str = ""
+    path: str = ""
+    volume_name: str = ""
+
+
 class EnvVarSource(Part, frozen=True, kw_only=True):
     config_map_key_ref: KeySelector | None = None
     secret_key_ref: KeySelector | None = None
     field_ref: FieldSelector | None = None
     resource_field_ref: ResourceFieldSelector | None = None
+    file_key_ref: FileKeySelector | None = None
 
 
 class EnvVar(Part, frozen=True, kw_only=True):
@@ -72,6 +83,7 @@ class VolumeMount(Part, frozen=True, kw_only=True):
     sub_path_expr: str = ""
     read_only: bool = False
     mount_propagation: str | None = None
+    recursive_read_only: str | None = None
 
 
 class VolumeDevice(Part, frozen=True, kw_only=True):
@@ -84,6 +96,13 @@ class Capabilities(Part, frozen=True, kw_only=True):
     drop: tuple[str, ...] = ()
 
 
+class SecurityProfile(Part, frozen=True, kw_only=True):
+    """A seccomp or AppArmor profile: RuntimeDefault, Unconfined, or Localhost with its name on the node."""
+
+    type: str = ""
+    localhost_profile: str | None = None
+
+
 class SecurityContext(Part, frozen=True, kw_only=True):
     """Rights of one container; what it leaves out is the pod's word."""
 
@@ -94,6 +113,10 @@ class SecurityContext(Part, frozen=True, kw_only=True):
     read_only_root_filesystem: bool = False
     allow_privilege_escalation: bool | None = None
     capabilities: Capabilities = Capabilities()
+    seccomp_profile: SecurityProfile | None = None
+    app_armor_profile: SecurityProfile | None = None
+    proc_mount: str | None = None
+    se_linux_options: Mapping[str, str] | None = None
 
 
 class ExecAction(Part, frozen=True, kw_only=True):
@@ -118,10 +141,16 @@ class TCPSocketAction(Part, frozen=True, kw_only=True):
     host: str = ""
 
 
+class GRPCAction(Part, frozen=True, kw_only=True):
+    port: int
+    service: str | None = None
+
+
 class Probe(Part, frozen=True, kw_only=True):
     exec: ExecAction | None = None
     http_get: HTTPGetAction | None = None
     tcp_socket: TCPSocketAction | None = None
+    grpc: GRPCAction | None = None
     initial_delay_seconds: int = 0
     timeout_seconds: int = 1
     period_seconds: int = 10
@@ -138,11 +167,17 @@ class LifecycleHandler(Part, frozen=True, kw_only=True):
     exec: ExecAction | None = None
     http_get: HTTPGetAction | None = None
     sleep: SleepAction | None = None
+    tcp_socket: TCPSocketAction | None = None
 
 
 class Lifecycle(Part, frozen=True, kw_only=True):
+    stop_signal: str | None = None
     post_start: LifecycleHandler | None = None
     pre_stop: LifecycleHandler | None = None
+
+
+class RestartPolicyRule(Part, frozen=True, kw_only=True):
+    action: str = ""
 
 
 class Container(Part, frozen=True, kw_only=True):
@@ -162,6 +197,7 @@ class Container(Part, frozen=True, kw_only=True):
     restart_policy: str | None = None
     """Always makes an init container a sidecar."""
 
+    restart_policy_rules: tuple[RestartPolicyRule, ...] = ()
     liveness_probe: Probe | None = None
     readiness_probe: Probe | None = None
     startup_probe: Probe | None = None

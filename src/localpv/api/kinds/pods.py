@@ -7,12 +7,19 @@ from typing import ClassVar
 
 import msgspec
 
-from localpv.api.kinds.containers import Container, ContainerStatus
+from localpv.api.kinds.containers import Container, ContainerStatus, SecurityProfile
 from localpv.api.kinds.meta import NOTHING, Kind, Part, resource_of
 from localpv.api.kinds.placing import Affinity, SchedulingGate, Toleration, TopologySpreadConstraint
 from localpv.api.kinds.pod_volumes import Volume
 from localpv.api.kinds.volumes import ResourceRequirements
 from localpv.api.resources import Resource
+
+
+class Sysctl(Part, frozen=True, kw_only=True):
+    """A parameter of the kernel that the containers of a pod have for themselves."""
+
+    name: str
+    value: str = ""
 
 
 class PodSecurityContext(Part, frozen=True, kw_only=True):
@@ -22,6 +29,35 @@ class PodSecurityContext(Part, frozen=True, kw_only=True):
     run_as_group: int | None = None
     run_as_non_root: bool | None = None
     supplemental_groups: tuple[int, ...] = ()
+    supplemental_groups_policy: str | None = None
+    seccomp_profile: SecurityProfile | None = None
+    app_armor_profile: SecurityProfile | None = None
+    se_linux_options: Mapping[str, str] | None = None
+    sysctls: tuple[Sysctl, ...] = ()
+
+
+class HostAlias(Part, frozen=True, kw_only=True):
+    ip: str = ""
+    hostnames: tuple[str, ...] = ()
+
+
+class DNSOption(Part, frozen=True, kw_only=True):
+    name: str = ""
+    value: str | None = None
+
+
+class PodDNSConfig(Part, frozen=True, kw_only=True):
+    nameservers: tuple[str, ...] = ()
+    searches: tuple[str, ...] = ()
+    options: tuple[DNSOption, ...] = ()
+
+
+class PodOS(Part, frozen=True, kw_only=True):
+    name: str = ""
+
+
+class ReadinessGate(Part, frozen=True, kw_only=True):
+    condition_type: str
 
 
 class PodCondition(Part, frozen=True, kw_only=True):
@@ -56,6 +92,14 @@ class PodSpec(Part, frozen=True, kw_only=True):
     share_process_namespace: bool = False
     hostname: str = ""
     subdomain: str = ""
+    hostname_override: str | None = None
+    set_hostname_as_fqdn: bool = msgspec.field(name="setHostnameAsFQDN", default=False)
+    host_users: bool | None = None
+    host_aliases: tuple[HostAlias, ...] = ()
+    dns_policy: str = ""
+    dns_config: PodDNSConfig | None = None
+    os: PodOS | None = None
+    readiness_gates: tuple[ReadinessGate, ...] = ()
     security_context: PodSecurityContext | None = None
     overhead: Mapping[str, str] = NOTHING
     resources: ResourceRequirements | None = None

@@ -103,9 +103,17 @@ class LabelSelector(Part, frozen=True, kw_only=True):
     match_expressions: tuple[LabelSelectorRequirement, ...] = ()
 
 
+class ResourceClaim(Part, frozen=True, kw_only=True):
+    """A device that a container asks for by the name of a claim of the pod."""
+
+    name: str
+    request: str = ""
+
+
 class ResourceRequirements(Part, frozen=True, kw_only=True):
     requests: Mapping[str, str] = NOTHING
     limits: Mapping[str, str] = NOTHING
+    claims: tuple[ResourceClaim, ...] = ()
 
 
 class TypedObjectReference(Part, frozen=True, kw_only=True):
