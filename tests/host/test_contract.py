@@ -62,6 +62,18 @@ class Real:
     def link(self, path: Path, target: Path) -> None:
         path.symlink_to(target)
 
+    def spoil(self, disk: Path) -> None:
+        """Put something on a disk, in its file system if it has one."""
+        if subprocess.run(["blkid", "-p", disk], stdout=subprocess.DEVNULL, check=False).returncode == 0:
+            at = self.folder.parent / "spoiled"
+            at.mkdir()
+            subprocess.run(["mount", disk, at], check=True)
+            (at / "file").write_text("secret")
+            subprocess.run(["umount", at], check=True)
+        else:
+            with open(disk, "r+b") as device:
+                device.write(b"secret")
+
     @contextmanager
     def hold(self, disk: Path) -> Iterator[None]:
         fd = os.open(disk, os.O_RDONLY | os.O_EXCL)
@@ -99,6 +111,9 @@ class Fake:
     def make_disk(self, mib: int = 16) -> Path:
         path = Path(f"/dev/sd{'bcdefg'[len(self.machine.disks)]}")
         return self.machine.add_disk(path, size_bytes=mib * MIB).path
+
+    def spoil(self, disk: Path) -> None:
+        self.machine.disks[disk].dirty = True
 
     @contextmanager
     def hold(self, disk: Path) -> Iterator[None]:
@@ -251,3 +266,41 @@ async def test_a_disk_is_wiped_only_when_it_is_the_right_one_and_free(world: Rea
     assert (await world.devices.describe(disk)).signatures == ()
     assert told and told[0].total == 16 * MIB
     await world.wiping.wipe(disk, methods.FsReset(), expected=identity)
+
+
+async def test_blank_device_is_told_from_one_with_something_on_it(world: Real | Fake) -> None:
+    disk = world.make_disk()
+    assert (await world.devices.contents(await world.devices.describe(disk))).blank
+    world.spoil(disk)
+    found = await world.devices.contents(await world.devices.describe(disk))
+    assert str(found) == "it holds data of an unknown kind near byte 0"
+
+
+async def test_empty_file_system_is_told_from_one_with_files(world: Real | Fake) -> None:
+    disk = world.make_disk()
+    world.format(disk)
+    assert (await world.devices.contents(await world.devices.describe(disk))).blank
+    world.spoil(disk)
+    found = await world.devices.contents(await world.devices.describe(disk))
+    assert (found.names, found.count) == (("file",), 1)
+
+
+async def test_device_in_use_is_not_looked_into(world: Real | Fake) -> None:
+    disk = world.make_disk()
+    with world.hold(disk):
+        found = await world.devices.contents(await world.devices.describe(disk))
+    assert found.unknown and not found.blank
+
+
+async def test_directory_is_empty_or_tells_a_few_names(world: Real | Fake) -> None:
+    world.make_folder(world.folder / "a")
+    assert (await world.folders.contents(world.folder / "a", top=False)).blank
+    world.make_folder(world.folder / "a" / "lost+found")
+    assert (await world.folders.contents(world.folder / "a", top=True)).blank
+    assert (await world.folders.contents(world.folder / "a", top=False)).names == ("lost+found",)
+    for number in range(5):
+        world.write_file(world.folder / "a" / f"file{number}")
+    found = await world.folders.contents(world.folder / "a", top=True)
+    assert str(found) == "it holds 'file0', 'file1', 'file2' and 2 more"
+    world.write_file(world.folder / "a" / "lost+found" / "#1")
+    assert (await world.folders.contents(world.folder / "a", top=True)).count == 6

@@ -35,8 +35,6 @@ from localpv.lifecycle.discover import Discovery
 from localpv.lifecycle.records.api import ApiRecords
 from localpv.lifecycle.records.names import disk_name
 from localpv.model.devices import BlockDevice
-from localpv.model.identity import Identity
-from localpv.model.mounts import Mount
 from localpv.runtime.clock import SystemClock
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="mounts and loop devices need root")
@@ -284,7 +282,7 @@ async def test_announced_file_system_is_accepted_and_another_is_not(
 ) -> None:
     machine.link("announced", machine.device(fs_type="ext4"))
     machine.link("other", machine.device(fs_type="ext2"))
-    async with discovering(target, machine, fs_type="ext4") as node:
+    async with discovering(target, machine, fs_type="ext4", volume_mode="Filesystem") as node:
         await node.until("announced", "Available")
         await node.until("other", "Unavailable", "HasFileSystem")
 
@@ -410,20 +408,18 @@ async def test_folder_that_is_reached_by_a_link_shows_its_mounts_all_the_same(
         assert (await node.until("a", "Available")).status.kind == "MountPoint"
 
 
-class HalfDead:
+class HalfDead(KernelDevices):
     """The devices of this machine, of which one never answers, as a dead disk does."""
 
     def __init__(self, workers: Workers, dead: Path) -> None:
-        self._real, self._workers, self._dead = KernelDevices(workers=workers), workers, dead
+        super().__init__(workers=workers)
+        self._dead = dead
         self.revived = threading.Event()
 
     async def describe(self, path: Path, *, exclusive: bool = True) -> BlockDevice:
         if path == self._dead:
             await self._workers.call(self.revived.wait, key=str(path), timeout=0.5)
-        return await self._real.describe(path, exclusive=exclusive)
-
-    async def behind(self, mount: Mount) -> Identity:
-        return await self._real.behind(mount)
+        return await super().describe(path, exclusive=exclusive)
 
 
 async def test_dead_disk_delays_nobody_else(target: wire.Target, machine: Machine, _kind_installed: None) -> None:

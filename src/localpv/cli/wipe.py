@@ -115,7 +115,7 @@ def make_plan(disk: LocalDisk, volumes: Iterable[PersistentVolume], method: Sequ
     for volume in volumes:
         if not _on(volume, disk):
             continue
-        _refuse_unless_released(who, volume)
+        _refuse_unless_released(who, volume, disk)
         own = volume
     if phase == Phase.IN_USE:
         why = telling.sentence(disk.status.message) or "it is mounted"
@@ -135,7 +135,7 @@ def make_plan(disk: LocalDisk, volumes: Iterable[PersistentVolume], method: Sequ
     offerable = phase in (Phase.AVAILABLE, Phase.PUBLISHED) and telling.trouble(disk)[0] != telling.NOT_ERASED
     if disk.spec.volume is None and disk.spec.clean is None and offerable:
         raise errors.ConfigurationError(
-            f"{who} is clean and about to be offered", hint="to keep it from being offered take it out of its directory"
+            f"{who} is about to be offered", hint="to keep it from being offered take it out of its directory"
         )
     if disk.spec.volume is not None and own is None and not disk.spec.volume.uid:
         raise errors.ConfigurationError(f"{who} is about to be offered as volume {disk.spec.volume.name}")
@@ -163,7 +163,7 @@ def _on(volume: PersistentVolume, disk: LocalDisk) -> bool:
     return disk.spec.node_name in nodes or nodes == {""}
 
 
-def _refuse_unless_released(who: str, volume: PersistentVolume) -> None:
+def _refuse_unless_released(who: str, volume: PersistentVolume, disk: LocalDisk) -> None:
     name, phase = volume.metadata.name, volume.status.phase
     match phase:
         case "Released":
@@ -176,11 +176,22 @@ def _refuse_unless_released(who: str, volume: PersistentVolume) -> None:
         case "Available":
             raise errors.ConfigurationError(
                 f"{who} is offered as volume {name}, which any claim may take at any time",
-                hint="it was clean when it was offered; there is nothing to wipe",
+                hint=_of_offered(disk),
             )
     raise errors.ConfigurationError(
         f"{who} has the volume {name}, which is {phase or 'Pending'}",
         hint="it can be wiped when it is Released or gone",
+    )
+
+
+def _of_offered(disk: LocalDisk) -> str:
+    """What is known of a disk that is offered and that nobody has claimed."""
+    last = disk.status.cleaning
+    if last is not None and last.state == CleaningState.VERIFIED:
+        return f"it was cleaned at {last.finished_at} and nobody has had it since; there is nothing to wipe"
+    return (
+        "localpv has not cleaned it so far, and what it held when it was found is still on it;"
+        " it is wiped when a claim has had it and is gone"
     )
 
 

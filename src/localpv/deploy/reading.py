@@ -75,9 +75,8 @@ def _plan(found: Mapping[str, Value], notes: Notes, *, drop_in: bool) -> Plan:
     privileged = (agent or {})["privileged"].boolean() if "privileged" in (agent or {}) else None
     if privileged is False:
         for name, settings in config.classes.items():
-            if settings.volume_mode != VolumeMode.FILESYSTEM:
-                mode = settings.volume_mode or config_reading.AUTO_MODE
-                said = f"{mode} needs agents that are privileged, and agent says no"
+            if settings.volume_mode not in ("", VolumeMode.FILESYSTEM):
+                said = f"{settings.volume_mode} needs agents that are privileged, and agent says no"
                 notes.note(f"{CLASSES}.{name}.volumeMode", said)
     plan = Plan(
         config=config,

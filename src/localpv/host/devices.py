@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Protocol
 
 from localpv import errors
-from localpv.host import sysfs
+from localpv.host import contents, sysfs
 from localpv.host.identities import KernelIdentities, sequence_of, size_of
 from localpv.host.mounts import KernelMounts
 from localpv.host.sysfs import Attributes
 from localpv.host.workers import Workers
+from localpv.model.contents import Contents
 from localpv.model.devices import BlockDevice, DeviceKind, DeviceNumber
 from localpv.model.identity import Identity
 from localpv.model.mounts import Mount
@@ -34,6 +35,12 @@ class Devices(Protocol):
 
         `exclusive` also tries whether it opens exclusively. For that moment nobody else can mount it, so leave it out
         for a device that may be in use. FileNotFoundError when nothing is there, HostError when it is no device.
+        """
+
+    async def contents(self, device: BlockDevice) -> Contents:
+        """What is on a described device, as far as that can be told without changing a byte.
+
+        A file system is mounted for that moment, in a way that nobody else sees: for devices that nobody uses.
         """
 
     async def behind(self, mount: Mount) -> Identity:
@@ -69,6 +76,28 @@ class KernelDevices:
         return await self._workers.call(
             lambda: self.describe_now(path, exclusive=exclusive), key=str(path), timeout=LOOK_SECONDS
         )
+
+    async def contents(self, device: BlockDevice) -> Contents:
+        if (known := contents.not_looked_into(device)) is not None:
+            return known
+        log_is_clean = None
+        if device.fs_type == "xfs":
+            try:
+                log_is_clean = await contents.xfs_log_is_clean(device.path)
+            except errors.HostError as error:
+                return Contents(unknown=str(error))
+
+        def look() -> Contents:
+            fd = os.open(device.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            try:
+                refuse_another(fd, device, "while it was looked at")
+                if device.file_system is not None:
+                    return contents.of_file_system(fd, device, log_is_clean=log_is_clean)
+                return contents.of_blocks(fd, device.size_bytes)
+            finally:
+                os.close(fd)
+
+        return await self._workers.call(look, key=str(device.path), timeout=LOOK_SECONDS)
 
     async def behind(self, mount: Mount) -> Identity:
         def look() -> Identity:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Protocol
 
 from localpv import errors
-from localpv.host import commands, devices, overwriting, probing
+from localpv.host import commands, contents, devices, overwriting, probing
 from localpv.host.workers import Control, Workers
 from localpv.model.devices import BlockDevice
 
@@ -149,15 +149,9 @@ def content_of(fd: int, device: BlockDevice) -> Content:
         return Content(fs_type=found[0].type, uuid=found[0].uuid)
     if found:
         return Content(other=" and ".join(f"{one.type} ({one.usage})" for one in found))
-    if device.size_bytes < END or _has_data(fd, 0, END) or _has_data(fd, device.size_bytes - END, END):
+    if device.size_bytes < END or contents.has_data(fd, 0, END) or contents.has_data(fd, device.size_bytes - END, END):
         return Content(other=UNKNOWN)
     return Content()
-
-
-def _has_data(fd: int, start: int, length: int) -> bool:
-    got = os.pread(fd, length, start)
-    # A device that gives less than it has is no device on which to call anything empty.
-    return len(got) != length or got.count(0) != length
 
 
 @contextlib.contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import functools
 import os
 import stat
 import struct
@@ -12,8 +13,10 @@ from pathlib import Path
 from typing import Protocol
 
 from localpv import errors
+from localpv.host import contents
 from localpv.host.feeds import Feed
 from localpv.host.workers import Workers
+from localpv.model.contents import Contents
 from localpv.model.devices import DeviceNumber
 from localpv.model.entries import Capacity, Entry, FileKind
 
@@ -35,6 +38,9 @@ class Folders(Protocol):
 
     async def capacity(self, path: Path) -> Capacity:
         """Room of the file system at a path."""
+
+    async def contents(self, path: Path, *, top: bool) -> Contents:
+        """What lies in a directory; at the `top` of a file system an empty lost+found is a part of that."""
 
     def changes(self, folders: Iterable[Path]) -> Feed[Path]:
         """Tells a folder when something was added to, removed from or changed in it; it need not exist yet."""
@@ -75,6 +81,10 @@ class KernelFolders:
             total_inodes=room.f_files,
             available_inodes=room.f_favail,
         )
+
+    async def contents(self, path: Path, *, top: bool) -> Contents:
+        look = functools.partial(contents.of_directory, path, top=top)
+        return await self._workers.call(look, key=str(path), timeout=LOOK_SECONDS)
 
     def changes(self, folders: Iterable[Path]) -> Feed[Path]:
         return _Watch(folders).feed

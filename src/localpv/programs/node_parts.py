@@ -62,6 +62,7 @@ def add_to(
     """Add discovery and cleaning of this machine to a group of components."""
     workers = Workers()
     mounts, devices = KernelMounts(), KernelDevices(workers=workers)
+    events = ApiEvents(client, component="localpv-agent", clock=clock)
     discovery = Discovery(
         node=node,
         records=records,
@@ -73,11 +74,11 @@ def add_to(
         clock=clock,
         configuration=configured.current,
         metrics=observed.discoveries(),
+        events=events,
         observe=observed.queues,
     )
     observed.node(discovery, hung=lambda: len(workers.stuck()), clock=clock)
     observed.configuration(configured)
-    events = ApiEvents(client, component="localpv-agent", clock=clock)
     cleaning = cleaner(
         node=node,
         records=records,

@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from localpv import errors
-from localpv.host import paths, wiping
+from localpv.host import contents, paths, wiping
 from localpv.host.feeds import Feed
 from localpv.host.uevents import LOST
 from localpv.host.workers import Report
 from localpv.model import methods
+from localpv.model.contents import BLANK, LOST_AND_FOUND, Contents, of_names
 from localpv.model.devices import BlockDevice, DeviceKind, DeviceNumber, Signature
 from localpv.model.entries import Capacity, Entry, FileKind, Uevent
 from localpv.model.identity import Identity
@@ -35,7 +36,7 @@ class FakeDisk:
 
     device: BlockDevice
     dirty: bool = False
-    """Whether somebody's data is on it."""
+    """Whether somebody's data is on it: files in its file system, or bytes without a name."""
 
     held: bool = False
     """Whether somebody has it open for himself."""
@@ -101,7 +102,7 @@ class FakeMachine:
         disk = self.disks[Path(path)]
         made = Signature(type=kind, usage="filesystem", uuid=uuid or f"00000000-0000-4000-8000-{self._count:012}")
         disk.device = dataclasses.replace(disk.device, signatures=(made,))
-        disk.dirty = True
+        disk.dirty = False
 
     def link(self, path: Path | str, target: Path | str) -> None:
         self.links[Path(path)] = Path(target)
@@ -217,6 +218,16 @@ class FakeDevices:
         await asyncio.sleep(0)
         return self.machine.describe(path, exclusive=exclusive)
 
+    async def contents(self, device: BlockDevice) -> Contents:
+        self.machine.answer(device.path)
+        if (known := contents.not_looked_into(device)) is not None:
+            return known
+        if not self.machine.disks[device.path].dirty:
+            return BLANK
+        if device.file_system is not None:
+            return of_names(["file"])
+        return Contents(data="data of an unknown kind near byte 0")
+
     async def behind(self, mount: Mount) -> Identity:
         for disk in self.machine.disks.values():
             if disk.device.number == mount.device:
@@ -270,6 +281,14 @@ class FakeFolders:
         ]
         size = sizes[0] if sizes else ROOT_BYTES
         return Capacity(total_bytes=size, available_bytes=size)
+
+    async def contents(self, path: Path, *, top: bool) -> Contents:
+        self.machine.answer(path)
+        known = (*self.machine.folders, *self.machine.files, *self.machine.links, *self.machine.disks)
+        real = self.machine.resolve(path)
+        lost = real / LOST_AND_FOUND
+        names = [str(one.relative_to(real)) for one in known if one.parent == real and not (top and one == lost)]
+        return of_names([*names, *(str(one.relative_to(real)) for one in known if top and one.parent == lost)])
 
     def changes(self, folders: Iterable[Path]) -> Feed[Path]:
         feed = Feed(overflow=Path("/"))

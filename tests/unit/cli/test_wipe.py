@@ -69,8 +69,22 @@ def test_a_disk_that_is_mounted_or_not_there_is_refused(phase: str) -> None:
         wipe.make_plan(builders.disk(phase=phase), [builders.volume()])
 
 
-def test_a_clean_disk_that_is_about_to_be_offered_is_refused() -> None:
-    with pytest.raises(errors.ConfigurationError, match="clean"):
+def test_only_of_a_disk_that_was_cleaned_it_is_said_to_be_clean() -> None:
+    offered = builders.disk(phase="Published")
+    cleaned = builders.disk(
+        phase="Published",
+        status={"cleaning": {"volumeUID": "old", "state": "Verified", "finishedAt": "2030-01-01T00:00:00Z"}},
+    )
+    with pytest.raises(errors.ConfigurationError, match="any claim may take") as refused:
+        wipe.make_plan(offered, [builders.volume("Available")])
+    assert "what it held when it was found is still on it" in refused.value.hint
+    with pytest.raises(errors.ConfigurationError, match="any claim may take") as refused:
+        wipe.make_plan(cleaned, [builders.volume("Available")])
+    assert "cleaned at 2030-01-01" in refused.value.hint
+
+
+def test_a_disk_that_is_about_to_be_offered_is_refused() -> None:
+    with pytest.raises(errors.ConfigurationError, match="about to be offered"):
         wipe.make_plan(builders.disk(phase="Available", spec={"volume": None}), [])
     with pytest.raises(errors.ConfigurationError, match="about to be offered"):
         wipe.make_plan(builders.disk(phase="Available", spec={"volume": {"name": "local-pv-1"}}), [])

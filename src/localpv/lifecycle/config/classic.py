@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from localpv.api.kinds.localdisk import VolumeMode
 from localpv.lifecycle.config import cleaners
 from localpv.lifecycle.config.settings import ClassSettings, Configuration
 
@@ -17,4 +18,9 @@ def with_defaults(configuration: Configuration) -> Configuration:
 
 
 def _class(settings: ClassSettings) -> ClassSettings:
-    return replace(settings, block_cleaner=settings.block_cleaner or cleaners.FORMATTED_DEFAULT)
+    return replace(
+        settings,
+        block_cleaner=settings.block_cleaner or cleaners.FORMATTED_DEFAULT,
+        volume_mode=settings.volume_mode or VolumeMode.FILESYSTEM.value,  # also for devices
+        adopt_existing=settings.adopt_existing is not False,
+    )

@@ -68,8 +68,8 @@ class ClassSettings:
     mount_dir: str
     """The same directory as the agent sees it, which differs when the agent runs in a container."""
 
-    volume_mode: str = VolumeMode.FILESYSTEM.value
-    """Empty: devices are offered as devices and directories as file systems."""
+    volume_mode: str = ""
+    """Empty or Auto: devices are offered as devices and directories as file systems."""
 
     access_mode: str = "ReadWriteOnce"
     fs_type: str = ""
@@ -83,6 +83,9 @@ class ClassSettings:
     fs_cleaner: Cleaner = cleaners.FILE_SYSTEM_DEFAULT
     require_mount_point: bool = False
     """Whether a plain directory, which shares its file system with others, is refused."""
+
+    adopt_existing: bool | None = None
+    """Whether what is not empty is offered at first sight, as it is; None: no, except by the drop-in."""
 
     reclaim: Reclaim | None = None
     """None: as the StorageClass says."""

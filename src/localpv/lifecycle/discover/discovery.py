@@ -31,8 +31,9 @@ from localpv.lifecycle.discover.roster import Roster
 from localpv.lifecycle.discover.rules import Case
 from localpv.lifecycle.discover.sighting import Place, Sighting
 from localpv.lifecycle.discover.survey import IGNORED, Survey, Surveyor
-from localpv.lifecycle.discover.telling import Metrics, Silent
+from localpv.lifecycle.discover.telling import Metrics, Silent, Untold
 from localpv.lifecycle.discover.triggers import Triggers
+from localpv.lifecycle.events import Events
 from localpv.lifecycle.records import Records
 from localpv.model.devices import DeviceNumber
 from localpv.model.entries import FileKind, Uevent
@@ -92,6 +93,7 @@ class Discovery:
         round_seconds: float = ROUND_SECONDS,
         settle_seconds: float = SETTLE_SECONDS,
         metrics: Metrics | None = None,
+        events: Events | None = None,
         observe: Observing = unobserved,
     ) -> None:
         self._node = node
@@ -99,6 +101,7 @@ class Discovery:
         self._round_seconds = round_seconds
         self._settle_seconds = settle_seconds
         self._metrics = metrics or Silent()
+        self._events = events or Untold()
         self._surveyor = Surveyor(folders=folders, mounts=mounts, workers=workers)
         self._devices = devices
         self._eyes = Eyes(devices=devices, folders=folders)
@@ -353,7 +356,7 @@ class Discovery:
             self._looked_at.clear()
 
     async def _bring_seen(self, place: Place, settings: ClassSettings, sighting: Sighting) -> Outcome:
-        facts = await self._facts(place, sighting)
+        facts = await self._facts(place, settings, sighting)
         if self.sightings.get(place) is not sighting:
             return LookAgain(after=0)  # the entry changed while its disk was looked at
         left = self._settle_seconds - self._roster.seconds_since(place, self._clock.monotonic())
@@ -377,11 +380,14 @@ class Discovery:
         await self._keeper.write(place, record, status)
         if status.phase == Phase.AVAILABLE and record.status.phase in ("", Phase.UNAVAILABLE):
             self._tell_found(place, record)
+            if rules.not_blank(case):
+                self._events.tell(record, "ExistingDataAdopted", verdict.message, warning=True)
         if not verdict.eligible:
             self._roster.offered.discard(place)
         if (record.status.eligible, record.status.identity) != (status.eligible, status.identity):
             self._wake_duplicates()
         if verdict.reason == "Settling":
+            self._roster.doubt(place)  # somebody may be filling it
             return LookAgain(after=left)
         return self._ask_again(place) if verdict.reason in _PASSING else self._calm(place)
 
@@ -390,14 +396,14 @@ class Discovery:
         if since < FRESH_SECONDS:
             self._metrics.found(record.spec.volume_mode, seconds=since)
 
-    async def _facts(self, place: Place, sighting: Sighting) -> Facts:
+    async def _facts(self, place: Place, settings: ClassSettings, sighting: Sighting) -> Facts:
         record = self._keeper.records.get(place)
         published = record is not None and rules.taken(record)
         known = self._roster.facts.get(place)
         doubtful = self._roster.take_doubt(place)
         if known is not None and not doubtful and (published or not _never_tried(known)):
             return known
-        facts = await self._eyes.look(sighting, exclusive=not published)
+        facts = await self._eyes.look(sighting, unused=not published, fs_type=rules.accepted_type(settings, sighting))
         self._roster.learn(place, facts)
         return facts
 
@@ -451,4 +457,7 @@ def _device(sighting: Sighting) -> DeviceNumber | None:
 
 
 def _never_tried(facts: Facts) -> bool:
-    return facts.device is not None and facts.device.opens_exclusively is None
+    """Whether it was looked at only as one looks at the disk of a volume."""
+    if facts.device is not None:
+        return facts.device.opens_exclusively is None
+    return facts.contents is None and facts.identity is not None

@@ -10,6 +10,7 @@ from localpv import errors
 from localpv.host.devices import Devices
 from localpv.host.folders import Folders
 from localpv.lifecycle.discover.sighting import Sighting
+from localpv.model.contents import Contents
 from localpv.model.devices import BlockDevice, Medium
 from localpv.model.identity import Identity
 from localpv.model.mounts import Mount
@@ -27,6 +28,9 @@ class Facts:
 
     medium: Medium = Medium.UNKNOWN
     capacity_bytes: int = 0
+    contents: Contents | None = None
+    """What is on a disk that may be offered; None when nobody has looked."""
+
     trouble: str = ""
     hung: bool = False
 
@@ -46,13 +50,19 @@ class Eyes:
         """Look again at what directories lie in: something was mounted or unmounted."""
         self._around.clear()
 
-    async def look(self, sighting: Sighting, *, exclusive: bool) -> Facts:
-        """`exclusive` also tries whether nobody else has the device for himself; not for one that may be in use."""
+    async def look(self, sighting: Sighting, *, unused: bool, fs_type: str = "") -> Facts:
+        """`unused` is said of a disk that no volume has: then it is also tried whether nobody else has the device for
+        himself, and looked whether it is blank, or has an empty file system of the type that is accepted."""
         try:
             if sighting.entry.device is not None:
-                device = await self._devices.describe(sighting.path, exclusive=exclusive)
+                device = await self._devices.describe(sighting.path, exclusive=unused)
+                accepted = unused and device.fs_type in ("", fs_type)
                 return Facts(
-                    device=device, identity=device.identity, medium=device.medium, capacity_bytes=device.size_bytes
+                    device=device,
+                    identity=device.identity,
+                    medium=device.medium,
+                    capacity_bytes=device.size_bytes,
+                    contents=await self._devices.contents(device) if accepted else None,
                 )
             if (mount := sighting.mount or sighting.around) is None:
                 return NOTHING
@@ -63,7 +73,9 @@ class Eyes:
             else:
                 identity, medium = await self._shared(mount)
                 identity = replace(identity, mount_id=0)
-            return Facts(identity=identity, medium=medium, capacity_bytes=room.total_bytes)
+            top = sighting.mount is not None and sighting.mount.root == "/"
+            contents = await self._folders.contents(sighting.path, top=top) if unused else None
+            return Facts(identity=identity, medium=medium, capacity_bytes=room.total_bytes, contents=contents)
         except errors.HostTimeout as error:
             return Facts(trouble=str(error), hung=True)
         except errors.HostError as error:

@@ -4,8 +4,12 @@ The first rule that objects decides. A disk that a volume has already is only as
 that it is mounted and has a file system by then is what it was published for.
 
 A file system on a device is somebody's data. Where raw devices were announced every signature is refused; where file
-systems were announced, the one that the class itself names (`fsType`) is accepted, as made for it beforehand, and any
-other is refused: a node would mount it as it is and show the next tenant what is in it.
+systems were announced, an empty one of the type that the class itself names (`fsType`) is accepted, as made for it
+beforehand, and any other is refused: a node would mount it as it is and show the next tenant what is in it.
+
+Nobody knows whose data is on a disk that localpv sees for the first time, so only a blank one is offered, unless the
+class says `adoptExisting`. One that was cleaned goes by its record: what a cleaning leaves was judged when it was
+verified.
 """
 
 from __future__ import annotations
@@ -15,12 +19,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from localpv.api.kinds.localdisk import CleaningState, DiskKind, LocalDisk, VolumeMode
+from localpv.lifecycle import identity
 from localpv.lifecycle.config.settings import ClassSettings
 from localpv.lifecycle.discover import identities
 from localpv.lifecycle.discover.facts import Facts
 from localpv.lifecycle.discover.sighting import Sighting
 from localpv.model.devices import BlockDevice, DeviceKind
 from localpv.model.entries import FileKind
+from localpv.model.identity import Identity
 
 LEAST_BYTES = 1024 * 1024
 """Less has no room for a file system."""
@@ -77,6 +83,11 @@ class Verdict:
     missing: bool = False
 
 
+def accepted_type(settings: ClassSettings, sighting: Sighting) -> str:
+    """The type of file system that may be on a device before it is offered; empty for none."""
+    return settings.fs_type if mode(settings, sighting.kind) is VolumeMode.FILESYSTEM else ""
+
+
 def judge(case: Case) -> Verdict:
     """What the rules say about a candidate."""
     rules = STILL_THERE if case.published else (*STILL_THERE, *MAY_BE_OFFERED)
@@ -90,14 +101,29 @@ def judge(case: Case) -> Verdict:
                 mode=case.mode,
                 missing=finding.missing,
             )
-    return Verdict(
-        eligible=True, reason="Available", message="It can be offered.", kind=case.sighting.kind, mode=case.mode
-    )
+    message = "It can be offered."
+    if not case.published and not_blank(case):
+        message = (
+            f"It is offered as it is, though {case.facts.contents}: the class says adoptExisting, or leaves it out for"
+            " localpv provisioner, which offers what it finds as the classic one does."
+        )
+    return Verdict(eligible=True, reason="Available", message=message, kind=case.sighting.kind, mode=case.mode)
 
 
 def taken(record: LocalDisk) -> bool:
     """Whether the disk belongs to a volume, or did and the order to clean it stands."""
     return record.spec.volume is not None or record.spec.clean is not None
+
+
+def cleaned(record: LocalDisk, now: Identity | None) -> bool:
+    """Whether the disk seen now is the one of the record, and its last cleaning was verified.
+
+    A disk that was used has a volume in its record until then, so nobody has used it since.
+    """
+    cleaning, recorded = record.status.cleaning, record.status.identity
+    if cleaning is None or cleaning.state != CleaningState.VERIFIED or recorded is None or now is None:
+        return False
+    return identity.read(recorded).same_device(now, contents=False)
 
 
 def unclean(record: LocalDisk) -> bool:
@@ -108,7 +134,7 @@ def unclean(record: LocalDisk) -> bool:
 
 def mode(settings: ClassSettings, kind: DiskKind | None) -> VolumeMode:
     """As the class says; where it leaves it open, devices are offered as devices and directories as file systems."""
-    if settings.volume_mode:
+    if settings.volume_mode in [*VolumeMode]:
         return VolumeMode(settings.volume_mode)
     return VolumeMode.BLOCK if kind is DiskKind.BLOCK_DEVICE else VolumeMode.FILESYSTEM
 
@@ -301,7 +327,9 @@ def swap(case: Case) -> Finding | None:
     if case.device.swap:
         return Finding("Swap", "The device is used as swap; take it out with swapoff and wipefs.")
     if any(found.type.startswith("swap") for found in case.device.signatures):
-        return Finding("Swap", "The device is made for swap; remove the signature with wipefs.")
+        return Finding(
+            "Swap", f"The device is made for swap; if nobody needs it, run `localpv wipe {case.sighting.entry.name}`."
+        )
     return None
 
 
@@ -312,7 +340,7 @@ def partitioned(case: Case) -> Finding | None:
     if device.partitions:
         return Finding("Partitioned", f"The disk has partitions ({', '.join(device.partitions)}); link those instead.")
     if any(found.usage == "partition-table" for found in device.signatures):
-        return Finding("Partitioned", "The disk has a partition table; remove it with wipefs if nobody needs it.")
+        return Finding("Partitioned", "The disk has a partition table; if nobody needs it, run `localpv wipe`.")
     return None
 
 
@@ -345,7 +373,7 @@ def has_file_system(case: Case) -> Finding | None:
     return Finding(
         "HasFileSystem",
         f"There is a file system of type {found.type} on the device, and the class offers {wanted}; if nobody needs"
-        " what is in it, remove it with wipefs.",
+        f" what is in it, run `localpv wipe {case.sighting.entry.name}`.",
     )
 
 
@@ -355,7 +383,8 @@ def has_signature(case: Case) -> Finding | None:
         return None
     return Finding(
         "HasSignature",
-        f"The device holds a {found.type}; if nobody needs what is in it, remove its signature with wipefs.",
+        f"The device holds a {found.type}; if nobody needs what is in it, run"
+        f" `localpv wipe {case.sighting.entry.name}`.",
     )
 
 
@@ -363,6 +392,26 @@ def in_use(case: Case) -> Finding | None:
     if case.device is None or case.device.opens_exclusively is not False:
         return None
     return Finding("InUse", "Somebody has the device open for himself; see who with `fuser -v` or `lsblk`.")
+
+
+def not_blank(case: Case) -> bool:
+    """Whether the disk holds anything that was there before localpv, or nobody can tell."""
+    contents = case.facts.contents
+    if contents is None:
+        return True
+    if contents.data and case.record is not None and cleaned(case.record, case.facts.identity):
+        return False  # what the cleaner of the class leaves on a device
+    return not contents.blank
+
+
+def not_empty(case: Case) -> Finding | None:
+    if case.settings.adopt_existing or not not_blank(case):
+        return None
+    return Finding(
+        "NotEmpty",
+        f"Only what is empty is offered, and {case.facts.contents or 'nobody has looked into it'}; if nobody needs"
+        f" that, run `localpv wipe {case.sighting.entry.name}`. To offer what exists, set adoptExisting in the class.",
+    )
 
 
 def too_small(case: Case) -> Finding | None:
@@ -397,6 +446,7 @@ MAY_BE_OFFERED: tuple[Callable[[Case], Finding | None], ...] = (
     has_file_system,
     has_signature,
     in_use,
+    not_empty,
     too_small,
     settling,
 )

@@ -17,6 +17,8 @@ def seen(record: LocalDisk, verdict: Verdict, sighting: Sighting, facts: Facts) 
     """The status of a disk whose entry is there."""
     status = record.status
     if not facts.hung and not facts.trouble and not _keeps_past(verdict):
+        if not rules.taken(record) and not rules.unclean(record) and not rules.cleaned(record, facts.identity):
+            status = msgspec.structs.replace(status, cleaning=None)  # it was of another disk
         status = _with_facts(status, verdict, facts)
     look = Look(
         eligible=verdict.eligible,

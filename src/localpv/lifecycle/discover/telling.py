@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from localpv.api.kinds import Kind
+
 
 class Metrics(Protocol):
     """Figures about discovery."""
@@ -25,3 +27,9 @@ class Silent:
     def unreadable(self, storage_class: str) -> None: ...
 
     def found(self, mode: str, *, seconds: float) -> None: ...
+
+
+class Untold:
+    """Events that nobody reads."""
+
+    def tell(self, about: Kind, reason: str, message: str, *, warning: bool = False) -> None: ...

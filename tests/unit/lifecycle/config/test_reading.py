@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from localpv.api.kinds.localdisk import DiskKind
 from localpv.lifecycle.config import classic, cleaners, reading, values
 from localpv.lifecycle.config.globs import NamePattern
 from localpv.lifecycle.config.settings import ClassSettings, Configuration, NodeLoss, NodeLossPolicy, Reclaim
+from localpv.lifecycle.discover import rules
 
 
 def good(**texts: str) -> Configuration:
@@ -53,10 +55,10 @@ def test_classic_map_names_the_directories_of_each_class() -> None:
     }
 
 
-def test_class_has_the_classic_defaults() -> None:
+def test_class_has_these_defaults() -> None:
     fast = class_of("")
     assert fast == ClassSettings(name="fast", host_dir="/mnt/fast", mount_dir="/mnt/fast")
-    assert (fast.volume_mode, fast.access_mode, fast.fs_type) == ("Filesystem", "ReadWriteOnce", "")
+    assert (fast.volume_mode, fast.access_mode, fast.fs_type) == ("", "ReadWriteOnce", "")
     assert fast.name_pattern.matches("anything")
     assert fast.block_cleaner is None
     assert fast.fs_cleaner.method == ("fs-clean",)
@@ -85,7 +87,26 @@ def test_drop_in_keeps_the_classic_default_cleaner() -> None:
 
 
 def test_class_may_leave_the_mode_to_what_each_disk_is() -> None:
-    assert class_of("volumeMode: Auto").volume_mode == ""
+    assert class_of("volumeMode: Auto").volume_mode == "Auto"
+
+
+@pytest.mark.seed("DSC-13")
+def test_only_the_drop_in_offers_devices_as_file_systems_where_the_class_says_no_mode() -> None:
+    ours = Configuration(classes={"none": class_of(""), "auto": class_of("volumeMode: Auto")})
+    theirs = classic.with_defaults(ours).classes
+    assert rules.mode(ours.classes["none"], DiskKind.BLOCK_DEVICE) == "Block"
+    assert rules.mode(ours.classes["none"], DiskKind.MOUNT_POINT) == "Filesystem"
+    assert rules.mode(theirs["none"], DiskKind.BLOCK_DEVICE) == "Filesystem"
+    assert rules.mode(theirs["auto"], DiskKind.BLOCK_DEVICE) == "Block"
+
+
+def test_only_the_drop_in_adopts_what_exists_where_the_class_says_nothing_of_it() -> None:
+    ours = Configuration(classes={"none": class_of(""), "never": class_of("adoptExisting: false")})
+    theirs = classic.with_defaults(ours).classes
+    assert not ours.classes["none"].adopt_existing
+    assert theirs["none"].adopt_existing
+    assert not theirs["never"].adopt_existing
+    assert class_of("adoptExisting: true").adopt_existing
 
 
 def test_every_key_of_a_class_is_understood() -> None:

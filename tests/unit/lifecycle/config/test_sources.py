@@ -103,7 +103,9 @@ def test_removed_and_altered_classes_are_told() -> None:
 
 
 def test_same_configuration_written_otherwise_changes_nothing() -> None:
-    assert not sources.succeed(config_of(ONE), read("fast:\n  hostDir: '/mnt/fast/'\n  volumeMode: Filesystem")).changed
+    assert not sources.succeed(
+        config_of(ONE), read("fast:\n  hostDir: '/mnt/fast/'\n  accessMode: ReadWriteOnce")
+    ).changed
 
 
 @pytest.mark.seed("CFG-2")

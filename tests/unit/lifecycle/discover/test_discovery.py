@@ -88,7 +88,7 @@ async def test_directories_mounts_and_links_that_come_later_are_found(world: Wor
 async def test_directories_that_are_not_configured_are_ignored(machine: FakeMachine, tmp_path: Path) -> None:
     machine.make_folder("/mnt/slow/a")
     machine.make_folder(f"{FOLDER}/a/below")
-    async with discovering(machine, tmp_path) as world:
+    async with discovering(machine, tmp_path, a_class(adopt_existing=True)) as world:
         await world.until("a", "Available")
         await world.round()
         assert [disk.spec.path for disk in await world.records.list()] == [f"{FOLDER}/a"]
@@ -546,10 +546,10 @@ async def test_another_mode_of_the_class_reaches_disks_that_no_volume_has(world:
     await world.publish("sdb")
     await world.until("sdc", "Available")
 
-    world.discovery.configure(configured(a_class(volume_mode="Block")))
+    world.discovery.configure(configured(a_class(volume_mode="Filesystem")))
 
-    await eventually(lambda: world.disk("sdc").spec.volume_mode == "Block")
-    assert world.disk("sdb").spec.volume_mode == "Filesystem"
+    await eventually(lambda: world.disk("sdc").spec.volume_mode == "Filesystem")
+    assert world.disk("sdb").spec.volume_mode == "Block"
 
 
 async def test_what_nobody_told_is_found_by_the_round(machine: FakeMachine, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from localpv.lifecycle.discover import rules
 from localpv.lifecycle.discover.facts import Facts
 from localpv.lifecycle.discover.rules import Case
 from localpv.lifecycle.discover.sighting import Sighting
+from localpv.model.contents import BLANK, Contents, of_names
 from localpv.model.devices import BlockDevice, DeviceKind, DeviceNumber, Signature
 from localpv.model.entries import Entry, FileKind
 from localpv.model.identity import Identity
@@ -29,6 +30,9 @@ from localpv.model.mounts import Mount
 GIB = 1024**3
 FOLDER = Path("/mnt/fast")
 SDB = DeviceNumber(8, 16)
+RECORDED = DiskIdentity(serial="S1", major_minor="8:16", size_bytes=10 * GIB)
+FILES = of_names(["data", "more"])
+BYTES = Contents(data="data of an unknown kind near byte 0")
 EXT4 = Signature(type="ext4", usage="filesystem", uuid="11111111-0000-4000-8000-000000000000")
 
 
@@ -46,7 +50,13 @@ def settings(**known: Any) -> ClassSettings:
     return ClassSettings(name="fast", host_dir=str(FOLDER), mount_dir=str(FOLDER), **known)
 
 
-def a_record(*, published: bool = False, identity: DiskIdentity | None = None, **status: Any) -> LocalDisk:
+def a_record(
+    *,
+    published: bool = False,
+    identity: DiskIdentity | None = None,
+    identity_now: DiskIdentity | None = None,
+    **status: Any,
+) -> LocalDisk:
     return LocalDisk(
         metadata=ObjectMeta(name="node-1-a-0123abcd"),
         spec=LocalDiskSpec(
@@ -58,17 +68,25 @@ def a_record(*, published: bool = False, identity: DiskIdentity | None = None, *
             volume=OfferedVolume(name="pv-a", uid="uid-a") if published else None,
             identity=identity,
         ),
-        status=LocalDiskStatus(**status),
+        status=LocalDiskStatus(identity=identity_now, **status),
     )
 
 
-def device_case(device: BlockDevice | None = None, *, mode: str = "Block", fs_type: str = "", **more: Any) -> Case:
+def device_case(
+    device: BlockDevice | None = None,
+    *,
+    mode: str = "Block",
+    fs_type: str = "",
+    adopt: bool | None = None,
+    contents: Contents | None = BLANK,
+    **more: Any,
+) -> Case:
     device = device or a_device()
     entry = Entry(name="a", kind=FileKind.BLOCK_DEVICE, is_link=True, target=device.path, device=device.number)
     return Case(
-        settings=settings(volume_mode=mode, fs_type=fs_type),
+        settings=settings(volume_mode=mode, fs_type=fs_type, adopt_existing=adopt),
         sighting=Sighting(entry=entry, folder=FOLDER, target=f"device {device.number}"),
-        facts=Facts(device=device, identity=device.identity, capacity_bytes=device.size_bytes),
+        facts=Facts(device=device, identity=device.identity, capacity_bytes=device.size_bytes, contents=contents),
         **more,
     )
 
@@ -86,6 +104,7 @@ def mount_case(mount: Mount | None = None, *, identity: Identity | None = None, 
         facts=Facts(
             identity=identity or Identity(fs_uuid="u1", major_minor="8:16", mount_id=mount.mount_id),
             capacity_bytes=more.pop("capacity", 10 * GIB),
+            contents=more.pop("contents", BLANK),
         ),
         **more,
     )
@@ -103,7 +122,9 @@ def directory_case(**more: Any) -> Case:
             root=more.pop("root", False),
         ),
         facts=Facts(
-            identity=Identity(fs_uuid="root", major_minor="8:1"), capacity_bytes=more.pop("capacity", 10 * GIB)
+            identity=Identity(fs_uuid="root", major_minor="8:1"),
+            capacity_bytes=more.pop("capacity", 10 * GIB),
+            contents=more.pop("contents", BLANK),
         ),
         **more,
     )
@@ -129,6 +150,19 @@ OFFERED = {
     "a disk that was cleaned": device_case(
         record=a_record(kind="BlockDevice", cleaning=Cleaning(volume_uid="uid-old", state="Verified"))
     ),
+    "a device that was cleaned by a method that leaves bytes": device_case(
+        contents=BYTES,
+        record=a_record(
+            kind="BlockDevice", identity_now=RECORDED, cleaning=Cleaning(volume_uid="uid-old", state="Verified")
+        ),
+    ),
+    "a directory with files where what exists is adopted": directory_case(
+        contents=FILES, settings=settings(adopt_existing=True)
+    ),
+    "a device with files where what exists is adopted": device_case(
+        a_device(signatures=(EXT4,)), mode="Filesystem", fs_type="ext4", contents=FILES, adopt=True
+    ),
+    "a device with bytes where what exists is adopted": device_case(contents=BYTES, adopt=True),
 }
 
 
@@ -217,6 +251,49 @@ REFUSED = {
         device_case(a_device(signatures=(Signature(type="crypto_LUKS", usage="crypto"),))),
         "HasSignature",
     ),
+    "a directory with files": (directory_case(contents=FILES), "NotEmpty"),
+    "a mount point with files": (mount_case(contents=FILES), "NotEmpty"),
+    "a directory with files where adopting is forbidden": (
+        directory_case(contents=FILES, settings=settings(adopt_existing=False)),
+        "NotEmpty",
+    ),
+    "a directory that was cleaned and got files since": (
+        directory_case(
+            contents=FILES,
+            record=a_record(
+                kind="Directory",
+                identity_now=DiskIdentity(fs_uuid="root", major_minor="8:1"),
+                cleaning=Cleaning(volume_uid="uid-old", state="Verified"),
+            ),
+        ),
+        "NotEmpty",
+    ),
+    "a file system with files where one of its type is accepted": (
+        device_case(a_device(signatures=(EXT4,)), mode="Filesystem", fs_type="ext4", contents=FILES),
+        "NotEmpty",
+    ),
+    "a file system that nobody can look into": (
+        device_case(
+            a_device(signatures=(EXT4,)), mode="Filesystem", fs_type="ext4", contents=Contents(unknown="no tool")
+        ),
+        "NotEmpty",
+    ),
+    "a device with bytes of an unknown kind": (device_case(contents=BYTES), "NotEmpty"),
+    "a device to be formatted with bytes of an unknown kind": (
+        device_case(mode="Filesystem", contents=BYTES),
+        "NotEmpty",
+    ),
+    "another device than the one that was cleaned": (
+        device_case(
+            a_device(serial="S2"),
+            contents=BYTES,
+            record=a_record(
+                kind="BlockDevice", identity_now=RECORDED, cleaning=Cleaning(volume_uid="uid-old", state="Verified")
+            ),
+        ),
+        "NotEmpty",
+    ),
+    "a disk that nobody has looked into": (device_case(contents=None), "NotEmpty"),
     "a device that somebody has open for himself": (device_case(a_device(opens_exclusively=False)), "InUse"),
     "an empty device": (device_case(a_device(size_bytes=0)), "TooSmall"),
     "a file system without room": (mount_case(capacity=4096), "TooSmall"),
@@ -241,12 +318,24 @@ def test_the_word_of_a_rule_fits_the_field_that_programs_read(case: Case, reason
     assert len(rules.judge(case).message) < 400
 
 
+def test_what_is_adopted_is_told_by_name() -> None:
+    verdict = rules.judge(directory_case(contents=FILES, settings=settings(adopt_existing=True)))
+
+    assert "it holds 'data', 'more': the class says adoptExisting" in verdict.message
+
+
+@pytest.mark.parametrize("name", ["x" * 255, "\x1b[31mred", "a\nReason: fine", "\udcff"])
+def test_names_of_files_cannot_say_more_than_their_name(name: str) -> None:
+    message = rules.judge(directory_case(contents=of_names([name] * 5))).message
+
+    assert message.isprintable()
+    assert message.encode()
+    assert len(message) < 400
+
+
 def test_every_rule_has_a_case_above() -> None:
     reasons = {reason for _, reason in REFUSED.values()} | {"IdentityChanged"}
     assert len(reasons) == len(rules.STILL_THERE) + len(rules.MAY_BE_OFFERED)
-
-
-RECORDED = DiskIdentity(serial="S1", major_minor="8:16", size_bytes=10 * GIB)
 
 
 def test_a_published_disk_that_is_mounted_and_has_a_file_system_is_as_it_should_be() -> None:
@@ -333,7 +422,7 @@ def test_the_frozen_identity_tells_that_it_was_a_mount_point_whatever_the_status
     assert (verdict.reason, verdict.missing) == ("WasMountPoint", True)
 
 
-@pytest.mark.seed("DSC-9")
+@pytest.mark.seed("DSC-9", "DSC-13")
 def test_where_the_class_leaves_it_open_each_kind_has_its_own_mode() -> None:
     assert rules.judge(device_case(mode="")).mode == "Block"
     assert rules.judge(mount_case(settings=settings(volume_mode=""))).mode == "Filesystem"

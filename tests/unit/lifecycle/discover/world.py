@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
+from tests.unit.lifecycle.worlds import FakeEvents
 
 from localpv.api.kinds.localdisk import CleanOrder, LocalDisk, OfferedVolume
 from localpv.host.workers import Workers
@@ -40,6 +41,7 @@ class World:
     machine: FakeMachine
     records: FolderRecords
     discovery: Discovery
+    events: FakeEvents
 
     def find(self, entry: str, storage_class: str = "fast") -> LocalDisk | None:
         return self.records._records.get(disk_name(NODE, storage_class, entry))
@@ -112,6 +114,7 @@ async def discovering(
 ) -> AsyncIterator[World]:
     records = records or FolderRecords(state)
     records.open()
+    events = FakeEvents()
     discovery = Discovery(
         node=NODE,
         records=records,
@@ -124,10 +127,11 @@ async def discovering(
         configuration=replace(configured(*(classes or (a_class(),))), min_resync_seconds=resync_seconds),
         settle_seconds=settle_seconds,
         round_seconds=round_seconds,
+        events=events,
     )
     running = asyncio.create_task(discovery.run())
     try:
-        yield World(machine, records, discovery)
+        yield World(machine, records, discovery, events)
         assert not running.done(), "discovery ended by itself"
     finally:
         running.cancel()
