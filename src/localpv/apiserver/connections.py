@@ -18,9 +18,10 @@ from typing import Any
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
+from localpv.apiserver import responses
 from localpv.apiserver.auth.identity import ANONYMOUS, User
 from localpv.apiserver.bounds import SHARE, Bounds, client_of
-from localpv.errors import TooManyRequests
+from localpv.errors import BadRequest, TooManyRequests
 
 log = logging.getLogger(__name__)
 
@@ -205,6 +206,17 @@ class _Protocol(RequestHandler):
         if connection is not None and not connection.busy and connection.receiving is None:
             connection.receiving = time.monotonic()
         super().data_received(data)
+
+    def handle_error(
+        self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
+    ) -> web.StreamResponse:
+        if status >= 500:
+            return super().handle_error(request, status, exc, message)
+        # What is no HTTP comes from strangers, and as often as they like: it is no news, and its text is theirs.
+        log.debug("no request of HTTP address=%s reason=%s", request.remote, type(exc).__name__)
+        response = responses.failure(BadRequest("this is no request that the server can read"))
+        response.force_close()
+        return response
 
 
 class Server(web.Server):
