@@ -7,6 +7,7 @@ from localpv.lifecycle.bind import binder as binders
 from localpv.lifecycle.bind.binder import Binder
 from localpv.lifecycle.bind.modes import Modes
 from localpv.lifecycle.groups import placer as placers
+from localpv.lifecycle.groups.consumers import Consumers
 from localpv.lifecycle.groups.placer import Placer
 from localpv.lifecycle.stock import Stock
 from localpv.runtime.clock import Clock
@@ -20,10 +21,13 @@ def add_stock(group: Group, *, client: Client, clock: Clock) -> Stock:
     return stock
 
 
-def add_to(group: Group, *, client: Client, stock: Stock, clock: Clock) -> Binder:
-    """Bind claims and volumes, as kube-controller-manager does on Kubernetes, and place those with wishes."""
+def add_to(group: Group, *, client: Client, stock: Stock, clock: Clock, consumers: Consumers | None = None) -> Binder:
+    """Bind claims and volumes, as kube-controller-manager does on Kubernetes, and place those with wishes.
+
+    With `consumers`, which are ready before the placer, these go where the pods that use them have room.
+    """
     binder = Binder(client, stock=stock, clock=clock)
-    placer = Placer(client, stock=stock, clock=clock)
+    placer = Placer(client, stock=stock, clock=clock, consumers=consumers)
     group.add("binder", binder.run, ready=binder.ready)
     _add_modes(group, client=client, stock=stock, clock=clock)
     group.add("placer", placer.run, ready=placer.ready)

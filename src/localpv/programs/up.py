@@ -14,6 +14,7 @@ from localpv.apiserver.server import ApiServer, Settings
 from localpv.client import config as connections
 from localpv.client.client import Client
 from localpv.lifecycle.records.api import ApiRecords
+from localpv.lifecycle.schedule.consumers import Consumers
 from localpv.programs import (
     binding,
     configuring,
@@ -60,8 +61,8 @@ async def run(settings: Settings, *, config: Path | None, with_demo: bool, on_te
             await manifests.apply([*own, *wanted], client, server.kinds)
             group = Group(clock=SystemClock())
             stock = binding.add_stock(group, client=client, clock=clock)
-            binding.add_to(group, client=client, stock=stock, clock=clock)
-            scheduling.add_to(group, client=client, stock=stock, clock=clock)
+            scheduler = scheduling.add_to(group, client=client, stock=stock, clock=clock)
+            binding.add_to(group, client=client, stock=stock, clock=clock, consumers=Consumers(scheduler))
             workloads.add_to(group, client=client, clock=SystemClock())
             access = await running.add_to(
                 group,

@@ -7,16 +7,18 @@ may run in a cluster: on Kubernetes the manager has a lease for that.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from localpv import errors
-from localpv.api.kinds import Node, PersistentVolume, PersistentVolumeClaim
+from localpv.api.kinds import Node, PersistentVolume, PersistentVolumeClaim, Pod
 from localpv.client.cache import Cache, Index
 from localpv.client.client import Client
 from localpv.lifecycle.events import ApiEvents
 from localpv.lifecycle.groups import choosing, parties
 from localpv.lifecycle.groups.choosing import Choice, Nodes
+from localpv.lifecycle.groups.consumers import Consumers, Nobody
 from localpv.lifecycle.groups.holding import Holding
 from localpv.lifecycle.groups.parties import Party
 from localpv.lifecycle.matching import fitting, wishes
@@ -34,6 +36,8 @@ BY_SPREAD = "spread"
 WAITS = "WaitForGroup"
 FAILED = "FailedBinding"
 APART = "GroupApart"
+AWAITED = "WaitForFirstConsumer"
+FINISHED = ("Succeeded", "Failed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +46,20 @@ class Bounds:
 
     placed: Sequence[PersistentVolume]
     taken: Mapping[Spread, set[str]]
+    problem: Callable[[Node], str]
+    """Why the pods that use the claims cannot be on a node."""
+
+    problems: Counter[str] = field(default_factory=Counter)
+    """Those that were met."""
 
     def allow(self, node: Node) -> bool:
+        if not self._suits(node):
+            return False
+        if problem := self.problem(node):
+            self.problems[problem] += 1
+        return not problem
+
+    def _suits(self, node: Node) -> bool:
         if not all(fitting.fits_node(volume, node) for volume in self.placed):
             return False
         domains = ((node.metadata.labels.get(spread.key), taken) for spread, taken in self.taken.items())
@@ -53,8 +69,9 @@ class Bounds:
 class Placer:
     """Runs until cancelled, beside the stock it is given, whose claims have the indexes `INDEXES`."""
 
-    def __init__(self, client: Client, *, stock: Stock, clock: Clock) -> None:
+    def __init__(self, client: Client, *, stock: Stock, clock: Clock, consumers: Consumers | None = None) -> None:
         self._clock = clock
+        self._consumers = consumers or Nobody()
         self._claim_objects = client.objects(PersistentVolumeClaim)
         self._claims, self._volumes, self._offers = stock.claims, stock.volumes, stock.offers
         self._stocked = stock.ready
@@ -75,6 +92,8 @@ class Placer:
     async def run(self) -> None:
         """Serve until cancelled."""
         await self._stocked()
+        await self._consumers.ready()
+        self._consumers.on_change(self._pod_changed)
         self._volumes.on_change(self._volume_changed)
         self._claims.on_change(self._claim_changed)
         self._nodes.on_change(self._node_changed)
@@ -108,6 +127,11 @@ class Placer:
             self._tell_if_apart(party, nodes)
             return Done()
         self._unplaced.add(key)
+        if self._consumers.are_awaited(party.members):
+            await self._let_go(held)
+            for claim in waiting:
+                self._tell(claim, AWAITED, "waiting for first consumer to be created before binding")
+            return Done()
         bounds = self._bounds(party, nodes)
         choice = choosing.choose(waiting, nodes=nodes, offers=self._offers, held=held, allowed=bounds.allow)
         if choice is None:
@@ -118,6 +142,7 @@ class Placer:
         if not await self._are_there(waiting):
             return Done()  # the change is seen in a moment, and looked at
         await self._place(key, waiting, choice, held)
+        self._consumers.placed(party.members, choice.node)
         return Done()
 
     async def _are_there(self, claims: Sequence[PersistentVolumeClaim]) -> bool:
@@ -160,7 +185,7 @@ class Placer:
                 other = parties.place_of(claim, self._offers) if claim.key not in own else None
                 if other is not None:
                     taken[spread] |= nodes.domains(other, spread.key)
-        return Bounds(placed=placed, taken=taken)
+        return Bounds(placed=placed, taken=taken, problem=lambda node: self._consumers.problem(party.members, node))
 
     def _tell_if_apart(self, party: Party, nodes: Nodes) -> None:
         """On Kubernetes, claims of a class that binds at once are bound one by one before anybody can hold them."""
@@ -207,6 +232,16 @@ class Placer:
         elif new is None or fitting.is_free(new):
             self._wake_all()
 
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        """A pod may be the consumer that is waited for, and one that goes leaves room for others."""
+        if new is None or (new.status.phase in FINISHED and (old is None or old.status.phase not in FINISHED)):
+            self._wake_all()
+        elif old is None or old.spec != new.spec:
+            for claim_key in self._consumers.claims_of(new):
+                claim = self._claims.get(claim_key)
+                if claim is not None and (key := parties.key_of(claim)):
+                    self._queue.add(key)
+
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         if old is None or new is None or _matters(old) != _matters(new):
             self._wake_all()
@@ -221,6 +256,9 @@ def _why_not(party: Party, waiting: int, bounds: Bounds) -> str:
         f", in another {spread.key} than {', '.join(sorted(domains)) or 'none yet'}"
         for spread, domains in sorted(bounds.taken.items(), key=lambda one: one[0].name)
     )
+    if bounds.problems:
+        met = ", ".join(f"{count} {problem}" for problem, count in sorted(bounds.problems.items()))
+        apart += f", and room for the pods that use them: {met}"
     if party.count == 1:
         return f"no node has a free volume that suits this claim{apart}"
     missing = "" if waiting == party.count else f" ({party.count - waiting} of them have theirs)"
@@ -228,7 +266,9 @@ def _why_not(party: Party, waiting: int, bounds: Bounds) -> str:
 
 
 def _matters(node: Node) -> tuple[object, ...]:
-    return node.metadata.labels, node.spec.unschedulable, node.metadata.deleting
+    spec, status = node.spec, node.status
+    room = status.allocatable or status.capacity
+    return node.metadata.labels, spec.unschedulable, spec.taints, room, node.metadata.deleting
 
 
 def _party_of(claim: PersistentVolumeClaim) -> Iterable[str]:

@@ -32,16 +32,8 @@ class Rules:
         """What is to be written for the pod to be at the place, or why it cannot be there."""
         node, demand = place.node, self.demand
         assert node is not None
-        if node.spec.unschedulable and not taints.is_tolerated(taints.CORDONED, demand.tolerations):
-            return [phrases.UNSCHEDULABLE]
-        if node.spec.taints and taints.keeps_away(node.spec.taints, demand.tolerations):
-            return [phrases.TAINTED]
-        if demand.nodes is not None and not demand.nodes.allows(node):
-            return [phrases.NODE_AFFINITY]
-        if demand.ports and has_port_clash(demand, place):
-            return [phrases.PORTS]
-        if lacking := [phrase_for(resource) for resource in lacks(demand.requests, place)]:
-            return lacking
+        if wrong := unfit(demand, place):
+            return wrong
         if self.alone_taken:
             return [phrases.ONE_POD_ONLY]
         plan = Plan()
@@ -76,6 +68,21 @@ def read(demand: Demand, claims: Claims, *, storage: Storage, places: Places, la
         neighbours=neighbours.read(demand, places, labels_of),
         spreading=spreading.read(demand, places),
     )
+
+
+def unfit(demand: Demand, place: Place) -> list[str]:
+    """What of the node itself, and of the room on it, does not suit a pod; volumes and other pods aside."""
+    node = place.node
+    assert node is not None
+    if node.spec.unschedulable and not taints.is_tolerated(taints.CORDONED, demand.tolerations):
+        return [phrases.UNSCHEDULABLE]
+    if node.spec.taints and taints.keeps_away(node.spec.taints, demand.tolerations):
+        return [phrases.TAINTED]
+    if demand.nodes is not None and not demand.nodes.allows(node):
+        return [phrases.NODE_AFFINITY]
+    if demand.ports and has_port_clash(demand, place):
+        return [phrases.PORTS]
+    return [phrase_for(resource) for resource in lacks(demand.requests, place)]
 
 
 def lacks(requests: amounts.Amounts, place: Place) -> Iterator[str]:
