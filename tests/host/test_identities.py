@@ -130,7 +130,7 @@ async def test_two_devices_of_one_part_are_told_apart_by_the_kernel_only(
 
     original, other = await identity(devices, first), await identity(devices, second)
 
-    assert (original.twins, other.twins) == ((second.name,), (first.name,))
+    assert [twin.device for twin in (*original.twins, *other.twins)] == [second.name, first.name]
     assert recorded.same_device(original) and not recorded.same_device(other)
     with pytest.raises(errors.DeviceChanged, match="goes by the same names"):
         await KernelWiping(workers=workers, devices=devices).wipe(second, methods.Zero(), expected=recorded)

@@ -33,9 +33,18 @@ class FilesystemIDs:
     def __init__(self, *, dev: Path, sys: Path, run: Path, mounts: KernelMounts) -> None:
         self._dev, self._sys, self._run, self._mounts = dev, sys, run, mounts
         self._known: dict[DeviceNumber, tuple[float, str]] = {}
+        self._last: dict[DeviceNumber, str] = {}
 
     def of(self, number: DeviceNumber, *, inode: int, path: str) -> str:
         """A name of a file system that lasts, by its number and one file in it; empty when it has none."""
+        self._last[number] = found = self._look(number, inode, path)
+        return found
+
+    def known(self, number: DeviceNumber) -> str:
+        """What was found at the last look; nothing is touched for it."""
+        return self._last.get(number, "")
+
+    def _look(self, number: DeviceNumber, inode: int, path: str) -> str:
         kinds = {mount.fs_type for mount in self._mounts.everywhere_now(number)}
         if kinds and kinds <= _LASTING_FSID:
             fsid = self._fsid(number, inode, path)

@@ -18,7 +18,7 @@ from localpv.host.mounts import KernelMounts
 from localpv.host.sysfs import Attributes
 from localpv.host.twins import Twins
 from localpv.model.devices import DeviceNumber
-from localpv.model.identity import Identity
+from localpv.model.identity import Identity, Twin
 from localpv.model.mounts import Mount
 
 _BLKGETSIZE64 = 0x80081272
@@ -48,13 +48,23 @@ class KernelIdentities:
         self._dev, self._sys, self._run = dev, sys, run
         self._boot_id = sysfs.boot_id(proc=proc)
         self._filesystems = FilesystemIDs(dev=dev, sys=sys, run=run, mounts=mounts)
-        self._twins = Twins(sys=sys, names_of=self._names_of)
+        self._twins = Twins(sys=sys, names_of=self._names_of, below_loop=self._below_loop)
 
     def of(self, number: DeviceNumber, own: Attributes, disk: Attributes, opened: Opened) -> Identity:
         """The identity of an open device, with what else goes by its names; `disk` is what a partition is on."""
         found = self._read(number, own, disk, opened)
-        found = replace(found, by_id=self._by_id(own.folder.name, found.by_id, number))
-        return replace(found, twins=self._twins.of(own.folder.name, found))
+        found = replace(found, by_id=self._by_id(own.name, found.by_id, number))
+        if opened.loop is None or opened.loop.below.major:
+            return replace(found, twins=self._twins.of(own.name, found))
+        # Of a file system that nobody has looked at yet, other loop devices are known by its number only.
+        by_number = _with_file(found, opened.loop, str(opened.loop.file_system))
+        name, generation = self._file_of(disk, opened.loop)
+        if name:
+            found = replace(_with_file(found, opened.loop, name), inode_generation=generation)
+        file = next((name for name in found.names(contents=False) if name.startswith("inode ")), "")
+        twins = {*self._twins.of(own.name, found), *self._twins.of(own.name, by_number)}
+        called = {Twin(file if twin.name.startswith("inode ") else twin.name, twin.device) for twin in twins}
+        return replace(found, twins=tuple(sorted(twin for twin in called if twin.name)))
 
     def of_file_system(self, mount: Mount) -> Identity:
         """What tells a mounted file system from others whose device, if it has one, is not ours to open."""
@@ -64,7 +74,7 @@ class KernelIdentities:
         if mount.device.major and own.folder.is_dir():
             disk = self._disk(own)
             found = self._read(mount.device, own, disk, Opened(size_bytes=own.number("size") * 512))
-            found = replace(found, by_id=self._by_id(own.folder.name, found.by_id, mount.device))
+            found = replace(found, by_id=self._by_id(own.name, found.by_id, mount.device))
         else:
             size = room.f_blocks * room.f_frsize
             found = Identity(major_minor=str(mount.device), size_bytes=size, boot_id=self._boot_id)
@@ -108,7 +118,7 @@ class KernelIdentities:
         by_id = {link.removeprefix("disk/by-id/") for link in links if link.startswith("disk/by-id/")}
         if uuid := own.text("dm/uuid"):
             by_id.add(f"dm-uuid-{uuid}")
-        filesystem_id, inode, generation, offset, size_limit = self._behind_loop(disk, opened.loop)
+        offset, size_limit = (opened.loop.offset_bytes, opened.loop.size_limit_bytes) if opened.loop else (0, 0)
         file_system = next((found for found in opened.found.signatures if found.usage == "filesystem"), None)
         return Identity(
             by_id=tuple(sorted(by_id)),
@@ -119,49 +129,45 @@ class KernelIdentities:
             major_minor=str(number),
             size_bytes=opened.size_bytes,
             model=disk.text("device/model"),
-            filesystem_id=filesystem_id,
-            inode=inode,
-            inode_generation=generation,
             offset_bytes=offset + own.number("start") * 512,
             size_limit_bytes=size_limit if not part else 0,
             boot_id=self._boot_id,
             disk_sequence=opened.sequence or disk.number("diskseq"),
         )
 
-    def _behind_loop(self, disk: Attributes, status: loop.Status | None) -> tuple[str, int, int, int, int]:
-        if status is None:
-            return "", 0, 0, 0, 0
-        place = status.offset_bytes, status.size_limit_bytes
+    def _file_of(self, disk: Attributes, status: loop.Status) -> tuple[str, int]:
+        """A name that lasts for the file system that the file of a loop device is in, and the file's generation."""
         path, number, inode = disk.text("loop/backing_file"), status.file_system, status.inode
-        # On a device node there is none: its inode is made anew at every start.
-        name = "" if status.below.major else self._filesystems.of(number, inode=inode, path=path)
-        return (name, inode, inode_generation(path, number, inode), *place) if name else ("", 0, 0, *place)
+        return self._filesystems.of(number, inode=inode, path=path), inode_generation(path, number, inode)
 
     def _disk(self, own: Attributes) -> Attributes:
         """What a partition is on; everything else is a disk of its own."""
         return Attributes(own.folder.parent) if (own.folder / "partition").exists() else own
 
     def _names_of(self, name: str) -> Identity | None:
-        """Enough to tell whether a device goes by the names of another one; what is written on it is read only where
-        it has no other name."""
-        own = Attributes(Path(os.path.realpath(self._sys / "class" / "block" / name)))
-        try:
-            number = DeviceNumber.parse(own.text("dev"))
-        except ValueError:
+        """By which names another device goes. What is written on it udev knows, or nobody: it may hang."""
+        own = self._attributes(name)
+        if (number := _number(own)) is None:
             return None
         disk = self._disk(own)
-        path = self._dev / name
-        quick = Opened(
-            size_bytes=own.number("size") * 512,
-            loop=self.loop_status(path) if (disk.folder / "loop").is_dir() else None,
-        )
-        identity = self._read(number, own, disk, quick)
-        if identity.by_id or identity.wwn or identity.serial or identity.part_uuid or identity.inode:
-            return replace(identity, by_id=self._lasting(identity.by_id, number))
-        try:
-            return self._read(number, own, disk, self.opened(path, own, number))
-        except (errors.HostError, OSError):
-            return identity
+        status = self.loop_status(self._dev / name) if (disk.folder / "loop").is_dir() else None
+        identity = self._read(number, own, disk, Opened(size_bytes=own.number("size") * 512, loop=status))
+        if status is not None and not status.below.major:
+            known = self._filesystems.known(status.file_system)
+            identity = _with_file(identity, status, known or str(status.file_system))
+        properties, _ = sysfs.udev_record(number, run=self._run)
+        fs_uuid = properties.get("ID_FS_UUID", "")
+        return replace(identity, by_id=self._lasting(identity.by_id, number), fs_uuid=fs_uuid)
+
+    def _below_loop(self, name: str) -> str:
+        """Kernel name of the device that a loop device lies on."""
+        status = self.loop_status(self._dev / name) if (self._attributes(name).folder / "loop").is_dir() else None
+        if status is None or not status.below.major:
+            return ""
+        return os.path.basename(os.path.realpath(self._sys / "dev" / "block" / str(status.below)))
+
+    def _attributes(self, name: str) -> Attributes:
+        return Attributes(Path(os.path.realpath(self._sys / "class" / "block" / name)))
 
     def _by_id(self, name: str, known: tuple[str, ...], number: DeviceNumber) -> tuple[str, ...]:
         found = set(known)
@@ -174,6 +180,18 @@ class KernelIdentities:
         properties, _ = sysfs.udev_record(number, run=self._run)
         unfit = (*_ABOUT_CONTENTS, *sysfs.names_of_a_model(properties))
         return tuple(name for name in names if not name.startswith(unfit))
+
+
+def _with_file(identity: Identity, status: loop.Status, filesystem_id: str) -> Identity:
+    """With the file of a loop device, which is none on a device node: its inode is made anew at every start."""
+    return replace(identity, filesystem_id=filesystem_id, inode=status.inode)
+
+
+def _number(own: Attributes) -> DeviceNumber | None:
+    try:
+        return DeviceNumber.parse(own.text("dev"))
+    except ValueError:
+        return None
 
 
 def size_of(fd: int) -> int:

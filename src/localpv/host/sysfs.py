@@ -17,6 +17,11 @@ class Attributes:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
+    @property
+    def name(self) -> str:
+        """Kernel name of the device."""
+        return self.folder.name
+
     def text(self, name: str) -> str:
         try:
             return " ".join((self.folder / name).read_bytes().decode(errors="replace").replace("\0", " ").split())
@@ -75,7 +80,9 @@ def _number_of_its_own(text: str) -> str:
 
 def names_of_a_model(properties: dict[str, str]) -> tuple[str, ...]:
     """Beginnings of names below by-id that all disks of a kind share, for udev knows no serial number of this one."""
-    if properties.get("ID_SERIAL_SHORT") or not properties.get("ID_BUS") or not properties.get("ID_SERIAL"):
+    if _number_of_its_own(properties.get("ID_SERIAL_SHORT", "")):
+        return ()
+    if not properties.get("ID_BUS") or not properties.get("ID_SERIAL"):
         return ()
     return (f"{properties['ID_BUS']}-{properties['ID_SERIAL']}",)
 

@@ -7,54 +7,62 @@ from __future__ import annotations
 
 import os
 import time
-from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 
 from localpv.host.sysfs import Attributes
-from localpv.model.identity import Identity
+from localpv.model.identity import Identity, Twin
 
 TWINS_SECONDS = 1.0
 """For how long the list of devices is taken as it is: a scan of 200 disks reads it a few times, not 200 times."""
 
 
 class Twins:
-    """Looks through all devices that the kernel has, of the same size."""
+    """Looks through all devices that the kernel has, and reads none of them: one that hangs must not hold up others."""
 
-    def __init__(self, *, sys: Path, names_of: Callable[[str], Identity | None]) -> None:
-        self._sys, self._names_of = sys, names_of
-        self._sizes: dict[str, list[str]] = {}
-        self._known: dict[str, Identity | None] = {}
+    def __init__(
+        self, *, sys: Path, names_of: Callable[[str], Identity | None], below_loop: Callable[[str], str]
+    ) -> None:
+        self._sys, self._names_of, self._below_loop = sys, names_of, below_loop
+        self._by_name: dict[str, list[str]] = {}
         self._read_at = float("-inf")
 
-    def of(self, name: str, identity: Identity) -> tuple[str, ...]:
-        """Kernel names of the others."""
-        now = time.monotonic()
-        if now - self._read_at > TWINS_SECONDS:
-            self._sizes, self._known, self._read_at = self._by_size(), {}, now
-        size = self._folder(name).text("size")
-        others = [other for other in self._sizes.get(size, ()) if other != name]
-        # What is stacked on a disk goes by its names with good reason: multipath on its paths.
-        return tuple(other for other in others if self._alike(other, identity) and not self._stacked(name, other))
+    def of(self, own: str, identity: Identity) -> tuple[Twin, ...]:
+        """The names of a device by which others go as well."""
+        if time.monotonic() - self._read_at > TWINS_SECONDS:
+            self._by_name = self._read()  # whole, or not at all: others ask at the same time
+            self._read_at = time.monotonic()
+        names = identity.names(contents=True)
+        others = {other for name in names for other in self._by_name.get(name, ()) if other != own}
+        found: set[Twin] = set()
+        for other in others:
+            # What is stacked on a disk goes by its names with good reason: multipath on its paths. Read once more: one
+            # that has gone meanwhile must not make the names of this one worthless.
+            theirs = None if self._stacked(own, other) else self._names_of(other)
+            if theirs is not None and self._is_there(self._folder(other)):
+                # Where nothing else tells them apart, no name does: links are made for one of them only.
+                shared = names if identity.alike(theirs) else names & theirs.names(contents=True)
+                found |= {Twin(name, other) for name in shared}
+        return tuple(sorted(found))
 
-    def _alike(self, other: str, identity: Identity) -> bool:
-        if other not in self._known:
-            self._known[other] = self._names_of(other)
-        found = self._known[other]
-        return found is not None and identity.alike(found)
+    def _read(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for device in self._devices():
+            identity = self._names_of(device)
+            for name in identity.names(contents=True) if identity is not None else ():
+                found.setdefault(name, []).append(device)
+        return found
 
-    def _by_size(self) -> dict[str, list[str]]:
-        found: defaultdict[str, list[str]] = defaultdict(list)
+    def _devices(self) -> list[str]:
         try:
             names = sorted(os.listdir(self._sys / "class" / "block"))
         except OSError:
-            return {}
-        for name in names:
-            folder = self._folder(name)
-            size = folder.text("size")
-            if size not in ("", "0") and folder.text("dev"):  # without numbers: a hidden path of an NVMe disk
-                found[size].append(name)
-        return found
+            return []
+        return [name for name in names if self._is_there(self._folder(name))]
+
+    def _is_there(self, folder: Attributes) -> bool:
+        # Without numbers: a hidden path of an NVMe disk. Without a size: a loop device that has no file.
+        return folder.text("size") not in ("", "0") and bool(folder.text("dev"))
 
     def _folder(self, name: str) -> Attributes:
         return Attributes(Path(os.path.realpath(self._sys / "class" / "block" / name)))
@@ -69,12 +77,14 @@ class Twins:
         return {name, folder.folder.parent.name} if (folder.folder / "partition").exists() else {name}
 
     def _below(self, name: str) -> set[str]:
-        """All devices that one is made of."""
+        """All devices that one is made of. The disk that a partition is on is none of them: its other partitions are
+        not the same."""
         found: set[str] = set()
-        waiting = [name]
+        waiting = list(self._itself(name))
         while waiting:
             now = waiting.pop()
-            for lower in {*self._folder(now).names("slaves"), *self._itself(now)} - found - {name}:
-                found.add(lower)
-                waiting.append(lower)
+            for lower in {*self._folder(now).names("slaves"), self._below_loop(now)} - {""}:
+                new = self._itself(lower) - found
+                found |= new
+                waiting += new
         return found

@@ -7,7 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
-from localpv.model.identity import Identity
+from localpv.model.identity import Identity, Twin
 
 
 class DeviceNumber(NamedTuple):
@@ -109,8 +109,8 @@ class BlockDevice:
 
     size_limit_bytes: int = 0
     boot_id: str = ""
-    twins: tuple[str, ...] = ()
-    """Kernel names of other devices that go by the same lasting names."""
+    twins: tuple[Twin, ...] = ()
+    """Lasting names by which other devices go as well."""
 
     sequence: int = 0
     """The kernel's count of disks at the time this one came; another disk in its place has another one."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 _NOT_LASTING = ("dm-name-", "md-name-", "lvm-pv-uuid-", "loop-inode-", "loop-device-")
 """Names below by-id that others can have next: people give the first two, whoever has the volume writes the third, and
@@ -38,6 +39,15 @@ class Mismatch:
         if self.field in ("boot_id", "disk_sequence"):
             return f"it has no lasting name by which it was recorded, and {said}"
         return said
+
+
+class Twin(NamedTuple):
+    """A device that goes by the name of another one."""
+
+    name: str
+    """As `Identity.names` has it."""
+
+    device: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,9 +84,9 @@ class Identity:
     disk_sequence: int = 0
     """The kernel's count of disks at the time this one came (diskseq); it begins anew with each boot."""
 
-    twins: tuple[str, ...] = ()
-    """Other devices that go by the same lasting names at this moment: copies, or other paths to the same disk. Only
-    read, never recorded."""
+    twins: tuple[Twin, ...] = ()
+    """Lasting names by which other devices go as well at this moment: copies, other paths to the same disk, or a serial
+    number that a maker printed on all. A name that two devices have is none. Only read, never recorded."""
 
     def mismatches(self, now: Identity, *, contents: bool = True) -> tuple[Mismatch, ...]:
         """All that speaks against this recorded identity and the one read now being of the same disk.
@@ -94,30 +104,33 @@ class Identity:
         kept = self._stayed_in_place(now)
         if self.size_bytes and now.size_bytes and not self._fits_size(now, kept=kept, contents=contents):
             found.append(Mismatch(field="size_bytes", was=str(self.size_bytes), now=str(now.size_bytes)))
-        if found or kept:
+        if found or kept or self._common(now, contents=contents):
             return tuple(found)
-        if not self.shares_a_lasting_name(now, contents=contents):
-            return (self._not_in_place(now),)
-        if now.twins:
-            return (Mismatch(field="twins", was="", now=", ".join(now.twins)),)
-        return ()
+        if shared := self.names(contents=contents) & {twin.name for twin in now.twins}:
+            others = sorted({twin.device for twin in now.twins if twin.name in shared})
+            return (Mismatch(field="twins", was="", now=", ".join(others)),)
+        return (self._not_in_place(now),)
 
     def same_device(self, now: Identity, *, contents: bool = True) -> bool:
         """Whether nothing speaks against both being the same disk, and something speaks for it."""
         return not self.mismatches(now, contents=contents)
 
-    def shares_a_lasting_name(self, now: Identity, *, contents: bool = True) -> bool:
-        return any(True for _ in self._shared(now, contents=contents))
+    def names(self, *, contents: bool) -> set[str]:
+        """All names that last, each with its sort: `serial S1`."""
+        fields = ("wwn", "serial", "part_uuid", *(("fs_uuid",) if contents else ()))
+        found = {f"{field} {getattr(self, field)}" for field in fields if getattr(self, field)}
+        if self.inode and self.filesystem_id:
+            part = f"{self.filesystem_id} {self.inode} {self.offset_bytes} {self.size_limit_bytes}"
+            found.add(f"inode {part}")
+        for name in self.by_id:
+            if not name.startswith(_NOT_LASTING):
+                found.add(f"{_family(name)} {name}")
+        return found
 
     def alike(self, other: Identity) -> bool:
-        """Whether nothing that lasts tells two devices of one moment apart."""
-        # What is written on a device counts only where it has no name of its own: a copy of a file system is common.
-        contents = not (self.by_id or self.wwn or self.serial or self.part_uuid or self.inode)
-        return (
-            self.size_bytes == other.size_bytes
-            and self.shares_a_lasting_name(other, contents=contents)
-            and not any(True for _ in self._contradictions(other, contents=contents))
-        )
+        """Whether nothing that lasts tells two devices of one moment apart, whatever is written on them."""
+        shared = self.names(contents=False) & other.names(contents=False)
+        return bool(shared) and not any(True for _ in self._contradictions(other, contents=False))
 
     def _contradictions(self, now: Identity, *, contents: bool) -> Iterator[Mismatch]:
         fields = ["wwn", "serial", "part_uuid", "model"]
@@ -141,14 +154,10 @@ class Identity:
                 was, is_now = (" ".join(sorted(names[family])) for names in (before, after))
                 yield Mismatch(field="by_id", was=was, now=is_now)
 
-    def _shared(self, now: Identity, *, contents: bool) -> Iterator[str]:
-        """Sorts of lasting names in which both agree."""
-        for name in ("wwn", "serial", "part_uuid", *(("fs_uuid",) if contents else ())):
-            if getattr(self, name) and getattr(self, name) == getattr(now, name):
-                yield name
-        if self.inode and self.filesystem_id and (self.inode, self.filesystem_id) == (now.inode, now.filesystem_id):
-            yield "inode"
-        yield from {_family(name) for name in set(self.by_id) & set(now.by_id) if not name.startswith(_NOT_LASTING)}
+    def _common(self, now: Identity, *, contents: bool) -> set[str]:
+        """Sorts of lasting names that both have, and nobody else."""
+        found = self.names(contents=contents) & now.names(contents=contents) - {twin.name for twin in now.twins}
+        return {name.partition(" ")[0] for name in found}
 
     @property
     def _has_no_device(self) -> bool:
@@ -177,7 +186,7 @@ class Identity:
         unique = {"part_uuid", "fs_uuid", "inode", *_UNIQUE}
         if self.wwn.startswith("nvme."):  # made of the serial number and the model
             unique.discard("wwn")
-        return kept or not unique.isdisjoint(self._shared(now, contents=contents))
+        return kept or not unique.isdisjoint(self._common(now, contents=contents))
 
 
 def _family(name: str) -> str:

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from localpv.model import methods
-from localpv.model.identity import Identity
+from localpv.model.identity import Identity, Twin
 
 DISK = Identity(
     by_id=("ata-X_1", "wwn-0x5"),
@@ -133,16 +133,27 @@ def test_what_has_a_name_of_its_own_may_grow_and_nothing_may_shrink(names: dict[
     assert not before.same_device(dataclasses.replace(before, size_bytes=500))
 
 
+def twins(identity: Identity, device: str) -> tuple[Twin, ...]:
+    return tuple(Twin(name, device) for name in identity.names(contents=True))
+
+
 def test_a_copy_beside_it_makes_names_worthless_until_the_kernel_itself_can_tell() -> None:
     recorded = dataclasses.replace(DISK, boot_id="b", disk_sequence=4)
-    original = dataclasses.replace(recorded, twins=("sdc",))
-    copy = dataclasses.replace(recorded, major_minor="8:32", disk_sequence=5, twins=("sdb",))
+    original = dataclasses.replace(recorded, twins=twins(DISK, "sdc"))
+    copy = dataclasses.replace(recorded, major_minor="8:32", disk_sequence=5, twins=twins(DISK, "sdb"))
     assert recorded.same_device(original)
     (found,) = recorded.mismatches(copy)
     assert found.field == "twins" and "sdb" in str(found)
     after_restart = dataclasses.replace(original, boot_id="c")
     assert not recorded.same_device(after_restart)
     assert recorded.same_device(dataclasses.replace(after_restart, twins=()))
+
+
+def test_a_serial_number_that_others_have_too_is_none_and_the_other_names_count() -> None:
+    shared = (Twin("serial 1", "sdc"),)
+    assert DISK.same_device(dataclasses.replace(DISK, twins=shared))
+    only_serial = Identity(serial="1", size_bytes=1000)
+    assert not only_serial.same_device(dataclasses.replace(DISK, twins=shared))
 
 
 def test_nothing_known_is_no_match() -> None:

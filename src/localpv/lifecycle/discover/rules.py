@@ -249,9 +249,11 @@ def duplicate(case: Case) -> Finding | None:
 
 
 def twins(case: Case) -> Finding | None:
-    if case.facts.identity is None or not case.facts.identity.twins:
-        return None
-    others = ", ".join(case.facts.identity.twins)
+    identity, contents = case.facts.identity, case.device is None
+    names = identity.names(contents=contents) if identity is not None else set()
+    if identity is None or not names or names - {twin.name for twin in identity.twins}:
+        return None  # it has a name of its own, or none at all
+    others = ", ".join(sorted({twin.device for twin in identity.twins}))
     return Finding(
         "SameNames",
         f"It goes by the same serial number or UUID as {others}: a copy, or another path to the same disk. After a"

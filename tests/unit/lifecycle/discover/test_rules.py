@@ -24,7 +24,7 @@ from localpv.lifecycle.discover.sighting import Sighting
 from localpv.model.contents import BLANK, Contents, of_names
 from localpv.model.devices import BlockDevice, DeviceKind, DeviceNumber, Signature
 from localpv.model.entries import Entry, FileKind
-from localpv.model.identity import Identity
+from localpv.model.identity import Identity, Twin
 from localpv.model.mounts import Mount
 
 GIB = 1024**3
@@ -184,7 +184,7 @@ REFUSED = {
         ),
         "Hung",
     ),
-    "a disk whose copy is there as well": (device_case(a_device(twins=("sdc",))), "SameNames"),
+    "a disk whose copy is there as well": (device_case(a_device(twins=(Twin("serial S1", "sdc"),))), "SameNames"),
     "a disk that nothing tells from the next one": (device_case(a_device(serial="")), "NoIdentity"),
     "a disk that cannot be read": (
         Case(settings=settings(), sighting=device_case().sighting, facts=Facts(trouble="/dev/sdb does not open")),
@@ -353,7 +353,7 @@ def test_a_published_disk_that_is_mounted_and_has_a_file_system_is_as_it_should_
         a_device(size_bytes=20 * GIB),
         a_device(serial="", number=DeviceNumber(8, 32)),
         a_device(serial=""),
-        a_device(twins=("sdc",)),
+        a_device(twins=(Twin("serial S1", "sdc"),)),
     ],
     ids=[
         "another serial number",
