@@ -7,7 +7,6 @@ its service account, in a root of its own, and nothing else.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shlex
 import signal
@@ -173,8 +172,8 @@ def test_daemon_set_of_the_documents_offers_what_is_in_its_directories(api: wire
     made = api.get("/apis/apps/v1/namespaces/kube-system/daemonsets/local-storage-provisioner")
     pod = Pod(api, made["spec"]["template"], tmp_path / "pod")
 
-    def asked_for() -> str:
-        chosen = f"involvedObject.kind=Node,involvedObject.name={NODE},reason=NoStorageClass"
+    def asked_for(reason: str = "NoStorageClass") -> str:
+        chosen = f"involvedObject.kind=Node,involvedObject.name={NODE},reason={reason}"
         return " ".join(event["message"] for event in api.get(EVENTS, fieldSelector=chosen)["items"])
 
     with pod.running():
@@ -183,6 +182,8 @@ def test_daemon_set_of_the_documents_offers_what_is_in_its_directories(api: wire
         for name in ("local-fast", "local-slow"):
             api.post(STORAGE_CLASSES, {"metadata": {"name": name}, "provisioner": "kubernetes.io/no-provisioner"})
         wire.eventually(lambda: offered(api) == BOTH, "everything is offered", within=30)
+        said = wire.eventually(lambda: asked_for("RecordsNotKept"), "it is told that nothing outlives the pod")
+        assert "/var/lib/localpv/agent goes with the pod" in said and "hostPath" in said
 
 
 @pytest.mark.seed("CFG-8")
@@ -213,6 +214,6 @@ def test_steps_of_the_bootstrapper_end_in_volumes(api: wire.Api, tmp_path: Path)
     made = api.get("/apis/apps/v1/namespaces/kube-system/daemonsets/local-volume-provisioner")
     with Pod(api, made["spec"]["template"], tmp_path / "pod").running():
         wire.eventually(lambda: offered(api) == BOTH, "everything is offered", within=30)
-    assert json.loads(json.dumps(api.get(f"{STORAGE_CLASSES}/local-slow")))["volumeBindingMode"] == (
-        "WaitForFirstConsumer"
-    )
+    chosen = "involvedObject.kind=Node,reason=RecordsNotKept"
+    assert api.get(EVENTS, fieldSelector=chosen)["items"] == [], "the bootstrapper mounts a folder of the node"
+    assert api.get(f"{STORAGE_CLASSES}/local-slow")["volumeBindingMode"] == "WaitForFirstConsumer"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from contextlib import aclosing
 
 from localpv import errors
@@ -64,7 +65,10 @@ class Manager:
         figures: Figures | None = None,
         observe: Observing = unobserved,
         jobs: Jobs | None = None,
+        notices: Sequence[tuple[str, str]] = (),
     ) -> None:
+        """`notices` are reasons and sentences that people should see on the Node, of a manager of one node."""
+        self._notices = notices
         self.configuration = configuration
         self._jobs = jobs
         self._records = records
@@ -314,6 +318,9 @@ class Manager:
         if old is not None and new is not None and _same(old, new):
             return  # a heartbeat
         self._tainted.add(node.key)
+        if old is None and node.key == self._node:
+            for reason, message in self._notices:
+                self._events.tell(node, reason, message, warning=True)
         for disk in self._disks.of_node(node.key):
             self._queue.add(disk.key)
         if new is None or old is None or old.metadata.labels != new.metadata.labels:

@@ -7,6 +7,8 @@ not installed, or not allowed as with the classic roles, its records live in a f
 from __future__ import annotations
 
 import logging
+import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from localpv.client import client as clients
@@ -58,6 +60,7 @@ async def run(settings: Settings) -> None:
             state=settings.state,
             clock=clock,
             observed=observed,
+            notices=_notices(records, settings.state),
         )
         try:
             line = f"ready provisioner of node {settings.node}"
@@ -77,6 +80,7 @@ def add_to(
     state: Path,
     clock: Clock,
     observed: Observed,
+    notices: Sequence[tuple[str, str]] = (),
 ) -> None:
     """Add both sides of one node to a group: the manager first, so that nobody misses what discovery finds."""
 
@@ -93,6 +97,7 @@ def add_to(
         has_looked=has_looked,
         figures=observed.publications(),
         observe=observed.queues,
+        notices=notices,
     )
     observed.manager(lambda: manager)
     configured.on_change(manager.configure)
@@ -107,6 +112,20 @@ def add_to(
         clock=clock,
         observed=observed,
     )
+
+
+def _notices(records: Records, state: Path) -> list[tuple[str, str]]:
+    """What the classic DaemonSet, which gives its pods no folder of the host to keep anything in, costs."""
+    in_pod = bool(os.environ.get("KUBERNETES_SERVICE_HOST"))
+    if not isinstance(records, FolderRecords) or not in_pod or os.stat(state).st_dev != os.stat("/").st_dev:
+        return []
+    message = (
+        f"{state} goes with the pod, and with it what is known of disks that are not clean yet: a volume that somebody"
+        " deletes by hand before its disk was cleaned comes back with its data if the pod is replaced. Mount a folder"
+        f" of the node there (hostPath), or install LocalDisks."
+    )
+    log.warning("records are not kept reason=%s", message)
+    return [("RecordsNotKept", message)]
 
 
 async def _records(client: Client, settings: Settings, clock: Clock) -> Records:
