@@ -220,7 +220,7 @@ LIMITS = (
     Limit(f"{_SERVER}.server.DRAIN_SECONDS", "s", "requests that are still under way at a stop are cut off"),
     Limit(f"{_SERVER}.upkeep.events.LIFE", "s", "the Event object is deleted"),
     Limit(f"{_SERVER}.upkeep.events.LOOK_EVERY", "s", "old Events are looked for again"),
-    Limit(f"{_SERVER}.turns.TURN_SECONDS", "s", "a loop over many objects lets others have their turn"),
+    Limit("turns.TURN_SECONDS", "s", "a loop over many objects lets others have their turn"),
     Limit(f"{_SERVER}.upkeep.worker.FIRST_RETRY", "s", "upkeep that failed is tried again; the wait doubles"),
     Limit(f"{_SERVER}.upkeep.worker.LONGEST_RETRY", "s", "the wait between two tries grows no further"),
     Limit(f"{_SERVER}.auth.tokens.LEEWAY", "s", "a token is refused when its time is over by more than this"),

@@ -40,6 +40,8 @@ class PlainPaths:
 
     async def answer(self, request: web.BaseRequest, path: str, user: User) -> web.StreamResponse:
         method = request.method
+        if method == "CONNECT":
+            raise MethodNotAllowed("the server is no proxy")
         if path in _HEALTH:
             return self._health(path, verbose="verbose" in request.raw_path.partition("?")[2])
         self._access.require_path(user, method.lower(), path)

@@ -16,6 +16,7 @@ from typing import Generic, TypeVar
 from localpv import errors
 from localpv.runtime.clock import Clock, deadline
 from localpv.runtime.queue import Closed, WorkQueue
+from localpv.turns import Turn
 
 K = TypeVar("K", bound=Hashable)
 
@@ -66,7 +67,10 @@ class Controller(Generic[K]):
                 group.create_task(self._work(), name=f"{self.name} {number}")
 
     async def _work(self) -> None:
+        turn = Turn()
         while True:
+            # A step that finds nothing to do waits for nothing: thousands of them in a row must let others in.
+            await turn.over()
             try:
                 key = await self._queue.take()
             except Closed:

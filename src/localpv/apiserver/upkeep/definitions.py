@@ -8,12 +8,12 @@ from localpv.apiserver.admission import CUSTOM_OBJECTS
 from localpv.apiserver.call import Call
 from localpv.apiserver.kinds import customresourcedefinition
 from localpv.apiserver.registry import Kinds
-from localpv.apiserver.turns import Turn
 from localpv.apiserver.upkeep.worker import Worker
 from localpv.apiserver.writing import Deletion, Writer, decode
 from localpv.errors import Conflict, NotFound
 from localpv.store.store import Store
 from localpv.store.table import Change, Event
+from localpv.turns import Turn
 
 PREFIX = "customresourcedefinitions.apiextensions.k8s.io"
 

@@ -10,10 +10,10 @@ from datetime import datetime
 from localpv.api.objects import Object
 from localpv.apiserver.call import Call
 from localpv.apiserver.registry import Kinds
-from localpv.apiserver.turns import Turn
 from localpv.apiserver.writing import Deletion, Writer, decode
 from localpv.errors import LocalpvError
 from localpv.store.store import Store
+from localpv.turns import Turn
 
 log = logging.getLogger(__name__)
 

@@ -17,13 +17,13 @@ from typing import Any
 from localpv.api.objects import Object
 from localpv.apiserver.call import Call
 from localpv.apiserver.registry import Kind, Kinds
-from localpv.apiserver.turns import Turn
 from localpv.apiserver.upkeep.graph import FOREGROUND, Graph, Place, in_foreground
 from localpv.apiserver.upkeep.worker import Worker
 from localpv.apiserver.writing import Deletion, Writer, decode
 from localpv.errors import Conflict, NotFound
 from localpv.store.store import Store
 from localpv.store.table import Change, Event
+from localpv.turns import Turn
 
 ORPHAN = "orphan"
 _OWNED = b'"ownerReferences":[{'

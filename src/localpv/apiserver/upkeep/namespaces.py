@@ -8,12 +8,12 @@ from collections.abc import Callable
 from localpv.api.objects import Object, now
 from localpv.apiserver.call import Call
 from localpv.apiserver.registry import Kind, Kinds
-from localpv.apiserver.turns import Turn
 from localpv.apiserver.upkeep.worker import Worker
 from localpv.apiserver.writing import Deletion, Writer, decode
 from localpv.errors import AlreadyExists, Conflict, Forbidden, NotFound
 from localpv.store.store import Store
 from localpv.store.table import Change, Event
+from localpv.turns import Turn
 
 PREFIX = "namespaces"
 FINALIZER = "kubernetes"

@@ -7,8 +7,8 @@ import logging
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Generic, TypeVar
 
-from localpv.apiserver.turns import Turn
 from localpv.errors import LocalpvError
+from localpv.turns import Turn
 
 log = logging.getLogger(__name__)
 

@@ -14,6 +14,7 @@ from localpv.apiserver.verbs import list as listing
 from localpv.apiserver.writing import Deletion, Writer, decode, encode
 from localpv.errors import BadRequest, Invalid, NotFound
 from localpv.store.store import Store
+from localpv.turns import Turn
 
 PROPAGATION = ("Background", "Foreground", "Orphan")
 
@@ -98,9 +99,11 @@ async def delete_collection(call: Call, wish: Deletion, *, writer: Writer, store
             return  # somebody else was quicker, and the end is the same
         gone.append(obj)
 
-    objects = [decode(row.value) for row in page.rows]
-    if kind.from_stored is not None:
-        objects = [kind.from_stored(obj) for obj in objects]
+    objects, turn = [], Turn()
+    for row in page.rows:
+        obj = decode(row.value)
+        objects.append(obj if kind.from_stored is None else kind.from_stored(obj))
+        await turn.over()
     for start in range(0, len(objects), 500):
         await asyncio.gather(*(one(obj) for obj in objects[start : start + 500]))
     answer = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import binascii
 from collections.abc import AsyncIterator
@@ -23,6 +22,7 @@ from localpv.apiserver.writing import decode, encode
 from localpv.errors import BadRequest, Gone, Invalid
 from localpv.store.store import Store
 from localpv.store.table import Row, Table
+from localpv.turns import Turn
 
 TOKEN_VERSION = "meta.k8s.io/v1"
 
@@ -30,7 +30,7 @@ CHUNK = 256 << 10
 """Bytes written before other requests get their turn."""
 
 BREATH = 2000
-"""Objects looked at before other requests get their turn."""
+"""Objects that are sifted in one go, by a look at their text."""
 
 
 class Continue(msgspec.Struct, kw_only=True):
@@ -70,12 +70,14 @@ async def select(call: Call, *, store: Store, revisions: Revisions) -> Page:
     rows: list[Row] = []
     last, more = "", False
     candidates = _candidates(kind, selection, table, scope, start_key, call.namespace)
+    turn = Turn()
     for start in range(0, len(candidates), BREATH):
-        if start and not selection.everything:
-            await asyncio.sleep(0)
+        await turn.over()
         for key, row in selection.sift(candidates[start : start + BREATH]):
-            if not selection.everything and not selection.matches(_in_version(kind, row)):
-                continue
+            if not selection.everything:
+                await turn.over()
+                if not selection.matches(_in_version(kind, row)):
+                    continue
             if limit and len(rows) == limit:
                 more = True
                 break
@@ -183,15 +185,13 @@ def _in_version(kind: Kind, row: Row) -> Object:
 
 async def body(page: Page, call: Call, form: Form) -> AsyncIterator[bytes]:
     """The list as JSON text, in pieces, so that a long one neither stalls others nor exists as a whole."""
-    kind = call.kind
+    kind, turn = call.kind, Turn()
     if form.as_kind:
-        objects = []
-        for index, row in enumerate(page.rows):
-            if index % BREATH == BREATH - 1:
-                await asyncio.sleep(0)
-            objects.append(_in_version(kind, row))
-        include = call.query.get("includeObject", "")
-        yield encode(presentation.many(kind, objects, form, include=include, metadata=page.metadata))
+        shown, include = [], call.query.get("includeObject", "")
+        for row in page.rows:
+            shown.append(presentation.item(kind, _in_version(kind, row), form, include=include))
+            await turn.over()
+        yield encode(presentation.many(kind, shown, form, include=include, metadata=page.metadata))
         return
     resource = kind.resource
     head = {"kind": resource.list_kind, "apiVersion": resource.api_version, "metadata": page.metadata}
@@ -213,5 +213,6 @@ async def body(page: Page, call: Call, form: Form) -> AsyncIterator[bytes]:
         if len(piece) >= CHUNK:
             yield bytes(piece)
             piece.clear()
+        await turn.over()
     piece += b"]}\n"
     yield bytes(piece)

@@ -23,6 +23,7 @@ from localpv.apiserver.writing import decode, encode
 from localpv.errors import Gone
 from localpv.store.store import Store
 from localpv.store.table import Change, Event, Row
+from localpv.turns import Turn
 
 BOOKMARK_EVERY = 60.0
 """Seconds between bookmarks, for watchers that want them."""
@@ -31,7 +32,10 @@ DEFAULT_TIMEOUT = (1800.0, 3600.0)
 """Seconds after which a watch ends by itself; spread out so that clients do not all come back at once."""
 
 BATCH = 500
-"""Events put into one write at most, before other requests get their turn."""
+"""Events put into one write at most."""
+
+CHUNK = 256 << 10
+"""Bytes after which what is there is written; a few huge objects must not become one huge piece."""
 
 INITIAL_END = {"k8s.io/initial-events-end": "true"}
 
@@ -93,7 +97,7 @@ class Watch:
         deadline = loop.time() + self._seconds
         next_bookmark = loop.time() + min(BOOKMARK_EVERY, max(1.0, self._seconds - 2.0))
         seen = self._store.revision if self._start is None or self._initial else self._start
-        position = self._table.position_after(seen)
+        position, turn = self._table.position_after(seen), Turn()
         if self._initial:
             async for piece in self._present_state():
                 yield piece
@@ -110,13 +114,17 @@ class Watch:
             first = position - self._table.dropped
             events = self._table.events[first : first + BATCH]
             if events:
-                position += len(events)
-                lines = [line for event in events if event.revision > seen and (line := self._line(event)) is not None]
-                seen = max(seen, events[-1].revision)
-                if lines:
-                    yield b"".join(lines)
-                if len(events) == BATCH:
-                    await asyncio.sleep(0)
+                told = bytearray()
+                for event in events:
+                    position += 1
+                    if event.revision > seen:
+                        told += self._line(event) or b""
+                        seen = event.revision
+                    await turn.over()
+                    if len(told) >= CHUNK:
+                        break
+                if told:
+                    yield bytes(told)
                 continue
             now = loop.time()
             if now >= deadline or closing.is_set():
@@ -139,13 +147,12 @@ class Watch:
             self._table.no_longer_waiting(changed)
 
     async def _present_state(self) -> AsyncIterator[bytes]:
-        piece = bytearray()
-        for index, (_, row) in enumerate(list(self._table.scan(self._scope))):
-            if index % BATCH == BATCH - 1:
-                await asyncio.sleep(0)
+        piece, turn = bytearray(), Turn()
+        for _, row in list(self._table.scan(self._scope)):
+            await turn.over()
             if self._visible(row):
                 piece += self._encode("ADDED", row)
-            if len(piece) > 256 << 10:
+            if len(piece) >= CHUNK:
                 yield bytes(piece)
                 piece.clear()
         if piece:
