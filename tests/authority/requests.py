@@ -97,7 +97,7 @@ class Term:
 NAME_TERMS = st.builds(
     Term,
     st.just("metadata.name"),
-    st.sampled_from((*NAMES, "x", "y", "n1", "t", "", "x/y", "..", "x,spec.nodeName=n1")),
+    st.sampled_from((*NAMES, *NAMES, *NAMES, "n1", "t", "", "x/y", "..", "x,spec.nodeName=n1")),
     st.sampled_from((True, True, True, False)),
     st.sampled_from(("=", "==")),
 )
@@ -108,7 +108,7 @@ NODE_TERMS = st.builds(Term, st.just("spec.nodeName"), st.sampled_from(NODES), s
 def selectors(kind: Kind) -> st.SearchStrategy[tuple[Term, ...]]:
     """Up to two conditions on fields; kinds without nodes are now and then asked for theirs."""
     term = st.one_of(NAME_TERMS, NODE_TERMS if kind.by_node else NAME_TERMS, NAMESPACE_TERMS)
-    usual = st.lists(term, max_size=2)
+    usual = st.lists(term, min_size=1, max_size=2)
     one_node = st.lists(NODE_TERMS, min_size=1, max_size=1)
     if kind.by_node:
         return st.one_of(st.just([]), usual, one_node, st.tuples(NODE_TERMS, NAME_TERMS).map(list)).map(tuple)
