@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.authority import rbac
 from tests.unit.apiserver.auth.fakes import RBAC, Store, an_object
 
 from localpv.api.objects import Object
@@ -77,61 +76,6 @@ def worlds(draw: st.DrawFn) -> list[Object]:
     return found
 
 
-def rule_allows(rule: dict[str, Any], request: Attributes) -> bool:
-    def one_of(key: str, value: str) -> bool:
-        return value in rule.get(key, []) or "*" in rule.get(key, [])
-
-    if not one_of("verbs", request.verb):
-        return False
-    if not request.resource:
-        for url in rule.get("nonResourceURLs", []):
-            if url == request.path or (url[-1] == "*" and request.path.startswith(url[:-1])):
-                return True
-        return False
-    if not one_of("apiGroups", request.group):
-        return False
-    names = rule.get("resourceNames", [])
-    if names and request.name not in names:
-        return False
-    if request.subresource:
-        wanted = f"{request.resource}/{request.subresource}"
-        return one_of("resources", wanted) or f"*/{request.subresource}" in rule.get("resources", [])
-    return one_of("resources", request.resource)
-
-
-def is_subject(who: User, subject: dict[str, str], namespace: str) -> bool:
-    match subject["kind"]:
-        case "User":
-            return who.name == subject["name"]
-        case "Group":
-            return subject["name"] in who.groups
-        case _:
-            home = subject.get("namespace") or namespace
-            return bool(home) and who.name == f"system:serviceaccount:{home}:{subject['name']}"
-
-
-def plainly_allowed(world: list[Object], who: User, request: Attributes) -> bool:
-    for binding in world:
-        if not binding["kind"].endswith("Binding"):
-            continue
-        namespace = binding["metadata"].get("namespace", "")
-        if namespace and namespace != request.namespace:
-            continue
-        if not any(is_subject(who, subject, namespace) for subject in binding["subjects"]):
-            continue
-        reference = binding["roleRef"]
-        for role in world:
-            home = namespace if reference["kind"] == "Role" else ""
-            same = role["kind"] == reference["kind"] and role["metadata"]["name"] == reference["name"]
-            if (
-                same
-                and role["metadata"].get("namespace", "") == home
-                and any(rule_allows(rule, request) for rule in role["rules"])
-            ):
-                return True
-    return False
-
-
 @settings(max_examples=400, deadline=None)
 @given(world=worlds(), asked=st.lists(st.tuples(USERS, REQUESTS), min_size=1, max_size=12))
 def test_the_index_agrees_with_a_plain_reading_of_the_rules(
@@ -139,7 +83,7 @@ def test_the_index_agrees_with_a_plain_reading_of_the_rules(
 ) -> None:
     authorizer = Authorizer(Store(*world))
     for who, request in asked:
-        assert authorizer.decide(who, request).allowed is plainly_allowed(world, who, request)
+        assert authorizer.decide(who, request).allowed is rbac.allowed(world, who, request)
 
 
 @settings(max_examples=300, deadline=None)
@@ -149,8 +93,8 @@ def test_who_covers_a_role_may_do_all_that_the_role_allows(
 ) -> None:
     if uncovered(from_role(wanted), from_role(held)):
         return
-    if any(rule_allows(rule, request) for rule in wanted):
-        assert any(rule_allows(rule, request) for rule in held)
+    if any(rbac.rule_allows(rule, request) for rule in wanted):
+        assert any(rbac.rule_allows(rule, request) for rule in held)
 
 
 @given(rules=RULES)
