@@ -62,6 +62,9 @@ class Real:
     def link(self, path: Path, target: Path) -> None:
         path.symlink_to(target)
 
+    def rename(self, path: Path, new: Path) -> None:
+        path.rename(new)
+
     def spoil(self, disk: Path) -> None:
         """Put something on a disk, in its file system if it has one."""
         if subprocess.run(["blkid", "-p", disk], stdout=subprocess.DEVNULL, check=False).returncode == 0:
@@ -111,6 +114,9 @@ class Fake:
     def make_disk(self, mib: int = 16) -> Path:
         path = Path(f"/dev/sd{'bcdefg'[len(self.machine.disks)]}")
         return self.machine.add_disk(path, size_bytes=mib * MIB).path
+
+    def rename(self, path: Path, new: Path) -> None:
+        self.machine.rename(path, new)
 
     def spoil(self, disk: Path) -> None:
         self.machine.disks[disk].dirty = True
@@ -304,3 +310,19 @@ async def test_directory_is_empty_or_tells_a_few_names(world: Real | Fake) -> No
     assert str(found) == "it holds 'file0', 'file1', 'file2' and 2 more"
     world.write_file(world.folder / "a" / "lost+found" / "#1")
     assert (await world.folders.contents(world.folder / "a", top=True)).count == 6
+
+
+async def test_directory_is_known_by_its_inode_under_every_name(world: Real | Fake) -> None:
+    for name in ("a", "b"):
+        world.make_folder(world.folder / name)
+    mount = (await world.mounts.table()).containing(world.folder)
+    assert mount is not None
+    first, second = [await world.devices.directory(world.folder / name, mount) for name in ("a", "b")]
+    assert not first.same_file(second)
+    world.rename(world.folder / "a", world.folder / "c")
+    assert first.same_file(await world.devices.directory(world.folder / "c", mount))
+    world.make_folder(world.folder / "a")
+    assert not first.same_file(await world.devices.directory(world.folder / "a", mount))
+    inodes = {entry.name: entry.inode for entry in await world.folders.entries(world.folder)}
+    assert inodes["c"] == first.inode
+    assert len({*inodes.values()}) == 3

@@ -149,7 +149,9 @@ class Machine:
         mount = (await self.mounts.table()).containing(path.parent.resolve() / entry)
         assert mount is not None
         found = await self.devices.behind(mount)
-        return found if kind is DiskKind.MOUNT_POINT else replace(found, mount_id=0)
+        if kind is DiskKind.MOUNT_POINT:
+            return found
+        return replace(found, mount_id=0).of_directory(await self.devices.directory(path, mount))
 
     async def record(
         self, entry: str, kind: DiskKind = DiskKind.BLOCK_DEVICE, *, mode: VolumeMode | None = None

@@ -46,6 +46,9 @@ class Devices(Protocol):
     async def behind(self, mount: Mount) -> Identity:
         """Identity of the disk and the file system that are mounted."""
 
+    async def directory(self, path: Path, mount: Mount) -> Identity:
+        """File system and inode of a directory in a mount: what tells it from others of the same file system."""
+
     async def below(self, loop: str) -> DeviceNumber | None:
         """The device that a loop device, by its kernel name, lies on; None for a file, and when it is not in use."""
 
@@ -110,6 +113,11 @@ class KernelDevices:
             return replace(found, mount_id=mount.mount_id)
 
         return await self._workers.call(look, key=str(mount.mount_point), timeout=LOOK_SECONDS)
+
+    async def directory(self, path: Path, mount: Mount) -> Identity:
+        return await self._workers.call(
+            lambda: self._identities.of_directory(path, mount), key=str(path), timeout=LOOK_SECONDS
+        )
 
     async def below(self, loop: str) -> DeviceNumber | None:
         status = await self._workers.call(

@@ -16,6 +16,7 @@ from pathlib import Path
 from localpv.host import probing, sysfs
 from localpv.host.mounts import KernelMounts
 from localpv.model.devices import DeviceNumber
+from localpv.model.mounts import Mount
 
 REMEMBER_SECONDS = 1.0
 """For how long the UUID of a file system is taken as it is: two hundred loop devices often share one."""
@@ -52,6 +53,12 @@ class FilesystemIDs:
                 fsid = _folded(known)
             return f"fsid-{fsid:016x}" if fsid else ""
         return self._uuid(number) if number.major else ""
+
+    def of_directory(self, fd: int, mount: Mount) -> str:
+        """The same for the file system of an open directory, whose mount is known."""
+        if mount.fs_type in _LASTING_FSID and (fsid := os.fstatvfs(fd).f_fsid):
+            return f"fsid-{fsid:016x}"
+        return self._uuid(mount.device) if mount.device.major else ""
 
     def _fsid(self, number: DeviceNumber, inode: int, path: str) -> int:
         try:
@@ -98,11 +105,19 @@ def inode_generation(path: str, number: DeviceNumber, inode: int) -> int:
         found = os.fstat(fd)
         if (found.st_dev, found.st_ino) != (os.makedev(*number), inode):
             return 0
-        return int(struct.unpack("I", fcntl.ioctl(fd, _FS_IOC_GETVERSION, bytes(8))[:4])[0])
+        return generation_of(fd)
     except OSError:
         return 0
     finally:
         os.close(fd)
+
+
+def generation_of(fd: int) -> int:
+    """The same of an open file."""
+    try:
+        return int(struct.unpack("I", fcntl.ioctl(fd, _FS_IOC_GETVERSION, bytes(8))[:4])[0])
+    except OSError:
+        return 0
 
 
 def _folded(text: str) -> int:

@@ -103,12 +103,12 @@ def look_at(folder: Path, name: str) -> Entry | None:
         found = os.stat(path) if is_link else own
     except OSError:  # nothing there, or a circle of links
         return Entry(name=name, kind=FileKind.DANGLING_LINK, is_link=True, target=target)
-    kind, device = FileKind.OTHER, None
+    kind, device, inode = FileKind.OTHER, None, 0
     if stat.S_ISDIR(found.st_mode):
-        kind = FileKind.DIRECTORY
+        kind, inode = FileKind.DIRECTORY, found.st_ino
     elif stat.S_ISBLK(found.st_mode):
         kind, device = FileKind.BLOCK_DEVICE, DeviceNumber(os.major(found.st_rdev), os.minor(found.st_rdev))
-    return Entry(name=name, kind=kind, is_link=is_link, target=target, device=device)
+    return Entry(name=name, kind=kind, is_link=is_link, target=target, device=device, inode=inode)
 
 
 class _Watch:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from localpv import errors
 from localpv.host import loop, probing, sysfs
-from localpv.host.filesystem_ids import FilesystemIDs, inode_generation
+from localpv.host.filesystem_ids import FilesystemIDs, generation_of, inode_generation
 from localpv.host.mounts import KernelMounts
 from localpv.host.sysfs import Attributes
 from localpv.host.twins import Twins
@@ -79,6 +79,18 @@ class KernelIdentities:
             size = room.f_blocks * room.f_frsize
             found = Identity(major_minor=str(mount.device), size_bytes=size, boot_id=self._boot_id)
         return replace(found, filesystem_id=name, inode=inode) if name else found
+
+    def of_directory(self, path: Path, mount: Mount) -> Identity:
+        """What tells a directory from every other, as far as itself: the file system that it is in is not asked."""
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            inode, name = os.fstat(fd).st_ino, self._filesystems.of_directory(fd, mount)
+            if not name and not mount.device.major:
+                # Nothing lasts about it, and nothing in it does: after a restart it is another one.
+                name = f"boot-{self._boot_id}-{mount.device}"
+            return Identity(filesystem_id=name, inode=inode, inode_generation=generation_of(fd))
+        finally:
+            os.close(fd)
 
     def number(self, path: Path) -> DeviceNumber:
         status = os.stat(path)

@@ -31,6 +31,9 @@ class Entry:
     device: DeviceNumber | None = None
     """Numbers of a block device."""
 
+    inode: int = 0
+    """Of a directory: another one in its place has another."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capacity:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 _NOT_LASTING = ("dm-name-", "md-name-", "lvm-pv-uuid-", "loop-inode-", "loop-device-")
@@ -87,6 +87,23 @@ class Identity:
     twins: tuple[Twin, ...] = ()
     """Lasting names by which other devices go as well at this moment: copies, other paths to the same disk, or a serial
     number that a maker printed on all. A name that two devices have is none. Only read, never recorded."""
+
+    def of_directory(self, own: Identity) -> Identity:
+        """The identity of a directory in the file system that this is the identity of."""
+        return replace(
+            self,
+            filesystem_id=own.filesystem_id,
+            inode=own.inode,
+            inode_generation=own.inode_generation,
+            offset_bytes=0,
+            size_limit_bytes=0,
+        )
+
+    def same_file(self, now: Identity) -> bool:
+        """Whether both are of the same directory, or of the same file behind a loop device."""
+        mine, theirs = (self.inode, self.filesystem_id), (now.inode, now.filesystem_id)
+        generations = {self.inode_generation, now.inode_generation} - {0}
+        return bool(self.inode and self.filesystem_id) and mine == theirs and len(generations) < 2
 
     def mismatches(self, now: Identity, *, contents: bool = True) -> tuple[Mismatch, ...]:
         """All that speaks against this recorded identity and the one read now being of the same disk.

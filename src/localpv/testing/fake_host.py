@@ -57,6 +57,7 @@ class FakeMachine:
     _feeds: list[tuple[frozenset[Path], Feed[Path]]] = field(default_factory=list)
     _mount_feeds: list[Feed[str]] = field(default_factory=list)
     _uevent_feeds: list[Feed[Uevent]] = field(default_factory=list)
+    _inodes: dict[Path, int] = field(default_factory=dict)
     _count: int = 0
 
     def add_disk(self, path: Path | str, *, size_bytes: int = 10 * 1024**3, **known: object) -> BlockDevice:
@@ -123,7 +124,26 @@ class FakeMachine:
         self.links.pop(path, None)
         for kept in (self.files, self.folders):
             kept -= {one for one in kept if one == path or path in one.parents}
+        self._inodes.pop(path, None)
         self._tell(path.parent)
+
+    def rename(self, path: Path | str, new: Path | str) -> None:
+        """Give a folder, with all that is in it, another name."""
+        path, new = Path(path), Path(new)
+        for kept in (self.files, self.folders):
+            moved = {one for one in kept if one == path or path in one.parents}
+            kept -= moved
+            kept |= {new / one.relative_to(path) for one in moved}
+        self._inodes = {new if one == path else one: number for one, number in self._inodes.items()}
+        for folder in {path.parent, new.parent}:
+            self._tell(folder)
+
+    def inode(self, folder: Path) -> int:
+        """The number of a folder; one that is made anew gets another."""
+        if folder not in self._inodes:
+            self._count += 1
+            self._inodes[folder] = 1000 + self._count
+        return self._inodes[folder]
 
     def mount(self, disk: Path | str | None, at: Path | str) -> Mount:
         """Mount a disk, or a file system of its own in memory (None)."""
@@ -240,6 +260,10 @@ class FakeDevices:
             disk_sequence=1 if mount.device.major else 0,
         )
 
+    async def directory(self, path: Path, mount: Mount) -> Identity:
+        self.machine.answer(path)
+        return Identity(filesystem_id=f"fs-{mount.device}", inode=self.machine.inode(self.machine.resolve(path)))
+
     async def below(self, loop: str) -> DeviceNumber | None:
         await asyncio.sleep(0)
         return next((disk.device.number for disk in self.machine.disks.values() if loop in disk.device.holders), None)
@@ -267,7 +291,14 @@ class FakeFolders:
         else:
             kind = FileKind.OTHER if real in self.machine.files else FileKind.DANGLING_LINK
         is_link = path in self.machine.links
-        return Entry(name=path.name, kind=kind, is_link=is_link, target=real if is_link else None, device=device)
+        return Entry(
+            name=path.name,
+            kind=kind,
+            is_link=is_link,
+            target=real if is_link else None,
+            device=device,
+            inode=self.machine.inode(real) if kind is FileKind.DIRECTORY else 0,
+        )
 
     async def capacity(self, path: Path) -> Capacity:
         self.machine.answer(path)

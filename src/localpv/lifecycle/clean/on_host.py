@@ -107,6 +107,8 @@ class HostHands:
                 hint="unmount it" if is_mount_point else "mount the right file system again",
             )
         found = await self._devices.behind(mount)
+        if not is_mount_point or mount.root != "/":
+            found = found.of_directory(await self._devices.directory(place.path, mount))
         _refuse_another(recorded, found, place, contents=True)
         return Target(
             kind=kind,

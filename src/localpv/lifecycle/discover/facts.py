@@ -74,6 +74,8 @@ class Eyes:
                 identity, medium = await self._shared(mount)
                 identity = replace(identity, mount_id=0)
             top = sighting.mount is not None and sighting.mount.root == "/"
+            if not top:
+                identity = identity.of_directory(await self._devices.directory(sighting.path, mount))
             contents = await self._folders.contents(sighting.path, top=top) if unused else None
             return Facts(identity=identity, medium=medium, capacity_bytes=room.total_bytes, contents=contents)
         except errors.HostTimeout as error:

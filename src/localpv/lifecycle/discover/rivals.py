@@ -67,7 +67,9 @@ def _is_disk_of(record: LocalDisk, sighting: Sighting, facts: Facts | None) -> b
     if record.status.kind == DiskKind.BLOCK_DEVICE:
         same_kind, contents = sighting.kind is DiskKind.BLOCK_DEVICE, False
     else:
-        # Parts of one file system share its identity; only the whole of it is surely the same volume.
+        # Parts of one file system share its identity; which of them it is says the inode of its directory.
+        if recorded.inode == facts.identity.inode != 0 and identity.read(recorded).same_file(facts.identity):
+            return sighting.kind is not DiskKind.BLOCK_DEVICE
         same_kind, contents = sighting.mount is not None and sighting.mount.root == "/", True
     return same_kind and identity.read(recorded).same_device(facts.identity, contents=contents)
 
