@@ -39,6 +39,7 @@ from localpv.lifecycle.records.folder import FolderRecords
 from localpv.model.identity import Identity
 from localpv.runtime.clock import SystemClock, Timer
 from localpv.testing.fake_host import FakeDevices, FakeFolders, FakeMachine, FakeMounts, FakeUevents
+from localpv.testing.fake_mounting import FakeMarks
 
 NODE, CLASS, FOLDER, ENTRY = "n1", "fast", "/mnt/disks", "disk"
 PIECES = 3
@@ -274,6 +275,7 @@ class World:
             folders=FakeFolders(self.machine),
             mounts=FakeMounts(self.machine),
             devices=FakeDevices(self.machine),
+            marks=FakeMarks(),
             uevents=FakeUevents(self.machine),
             workers=Workers(),
             clock=self.clock,

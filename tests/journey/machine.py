@@ -23,6 +23,7 @@ from localpv.api.kinds.localdisk import (
 )
 from localpv.host import loop
 from localpv.host.devices import KernelDevices
+from localpv.host.marks import DiskMarks
 from localpv.host.mounts import KernelMounts
 from localpv.host.openers import KernelOpeners
 from localpv.host.trees import KernelTrees
@@ -82,6 +83,7 @@ class Machine:
             openers=KernelOpeners(workers=self.workers),
             trees=KernelTrees(workers=self.workers, mounts=self.mounts),
             wiping=KernelWiping(workers=self.workers, devices=self.devices),
+            marks=DiskMarks(workers=self.workers),
         )
 
     def cleaner(self, *, limits: Limits | None = None, events: Events | None = None) -> Cleaner:

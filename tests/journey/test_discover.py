@@ -27,6 +27,7 @@ from localpv.host import loop
 from localpv.host.devices import Devices, KernelDevices
 from localpv.host.folders import KernelFolders
 from localpv.host.holding import LoopHolding
+from localpv.host.marks import DiskMarks
 from localpv.host.mounts import KernelMounts
 from localpv.host.uevents import KernelUevents
 from localpv.host.workers import Workers
@@ -172,6 +173,7 @@ async def discovering(
             folders=KernelFolders(workers=workers),
             mounts=KernelMounts(),
             devices=devices or KernelDevices(workers=workers),
+            marks=DiskMarks(workers=workers),
             uevents=KernelUevents(),
             workers=workers,
             clock=SystemClock(),

@@ -168,7 +168,7 @@ def hint(disk: LocalDisk) -> str:
     """What a person can do now; empty when nothing needs to be done."""
     reason, _ = trouble(disk)
     name = disk.metadata.name
-    if reason in ("NotCleaned", NOT_ERASED):
+    if reason in ("NotCleaned", "UsedBefore", NOT_ERASED):
         return f"wipe it when its data is no longer needed: localpv wipe {name}"
     match disk.status.phase:
         case Phase.CLEAN_FAILED:

@@ -11,9 +11,10 @@ import ctypes
 import os
 import struct
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
-from localpv.host import commands
+from localpv.host import commands, marks
 from localpv.model.contents import BLANK, LOST_AND_FOUND, Contents, of_names
 from localpv.model.devices import BlockDevice
 
@@ -134,7 +135,7 @@ def of_file_system(fd: int, device: BlockDevice, *, log_is_clean: bool | None = 
     try:
         root = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=mounted)
         try:
-            return of_names(_names(root, top=True))
+            return replace(of_names(_names(root, top=True)), mark=marks.read(root))
         finally:
             os.close(root)
     finally:

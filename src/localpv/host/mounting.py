@@ -57,6 +57,11 @@ class Source:
     gid: int = 0
     fd: int = -1
 
+    @property
+    def own_path(self) -> Path:
+        """A path that leads to what is open, whatever has its name by now."""
+        return Path(f"/proc/self/fd/{self.fd}") if self.fd >= 0 else self.real_path
+
 
 class Mounting(Protocol):
     """Changes to the mount table of this machine."""
@@ -116,7 +121,7 @@ class KernelMounting:
 
     async def bind(self, source: Source, at: Path, *, read_only: bool = False, options: Sequence[str] = ()) -> None:
         def act() -> None:
-            _mount(f"/proc/self/fd/{source.fd}", at, _BIND)
+            _mount(str(source.own_path), at, _BIND)
             if read_only or any(option in _FLAGS or option == "ro" for option in options):
                 _remount(at, read_only=read_only, options=options)
 

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 
+from localpv.model.marks import Mark
+
 SHOWN = 3
 """Names that are told; they go into a record that everybody reads."""
 
@@ -28,6 +30,9 @@ class Contents:
 
     unknown: str = ""
     """Why it cannot be told."""
+
+    mark: Mark | None = None
+    """What the file system of a tenant says of him at its top."""
 
     @property
     def blank(self) -> bool:

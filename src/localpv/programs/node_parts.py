@@ -9,6 +9,7 @@ from localpv.client.client import Client
 from localpv.client.config import Connection
 from localpv.host.devices import KernelDevices
 from localpv.host.folders import KernelFolders
+from localpv.host.marks import DiskMarks
 from localpv.host.mounts import KernelMounts
 from localpv.host.openers import KernelOpeners
 from localpv.host.trees import KernelTrees
@@ -69,6 +70,7 @@ def add_to(
         folders=KernelFolders(workers=workers),
         mounts=mounts,
         devices=devices,
+        marks=DiskMarks(workers=workers),
         uevents=KernelUevents(),
         workers=workers,
         clock=clock,
@@ -122,6 +124,7 @@ def cleaner(
             openers=KernelOpeners(workers=workers),
             trees=KernelTrees(workers=workers, mounts=mounts),
             wiping=KernelWiping(workers=workers, devices=devices),
+            marks=DiskMarks(workers=workers),
         ),
         state_folder=state,
         clock=clock,

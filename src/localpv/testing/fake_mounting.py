@@ -18,6 +18,8 @@ from localpv.host.filesystems import Content
 from localpv.host.mounting import Source
 from localpv.model.devices import BlockDevice, DeviceNumber, Signature
 from localpv.model.entries import FileKind
+from localpv.model.identity import Identity
+from localpv.model.marks import Mark
 from localpv.model.mounts import Mount, MountTable
 from localpv.testing.fake_host import FakeMachine, FakeMounts
 
@@ -180,6 +182,35 @@ class FakeOwnership:
         self.log.append(f"give to {group}")
         self.given[path] = group
         return True
+
+
+@dataclass
+class FakeMarks:
+    directories: dict[Path, Mark] = field(default_factory=dict)
+    devices: dict[Path, list[Mark]] = field(default_factory=dict)
+    """By discovery directory."""
+
+    without: set[Path] = field(default_factory=set)
+    """Directories in file systems that have no room for marks."""
+
+    async def mark_directory(self, path: Path, mark: Mark) -> bool:
+        if path not in self.without:
+            self.directories[path] = mark
+        return path not in self.without
+
+    async def mark_device(self, path: Path, mark: Mark) -> None:
+        others = [one for one in self.devices.get(path.parent, []) if one.uid != mark.uid]
+        self.devices[path.parent] = [*others, mark]
+
+    async def of_directory(self, path: Path) -> Mark | None:
+        return self.directories.get(path)
+
+    async def of_device(self, path: Path, identity: Identity) -> Mark | None:
+        return next((one for one in self.devices.get(path.parent, []) if one.is_of(path.name, identity)), None)
+
+    async def forget_device(self, path: Path, identity: Identity) -> None:
+        marks = self.devices.get(path.parent, [])
+        marks[:] = [one for one in marks if not one.is_of(path.name, identity)]
 
 
 @dataclass

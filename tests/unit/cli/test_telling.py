@@ -54,8 +54,9 @@ def test_what_keeps_the_manager_from_offering_a_disk_is_part_of_the_verdict() ->
     assert telling.trouble(disk) == ("NoCapacity", "Its size is not known.")
 
 
-def test_a_disk_that_was_not_cleaned_has_the_hint_to_wipe_it() -> None:
-    disk = builders.disk(phase="Unavailable", status={"reason": "NotCleaned"})
+@pytest.mark.parametrize("reason", ["NotCleaned", "UsedBefore"])
+def test_a_disk_that_was_not_cleaned_has_the_hint_to_wipe_it(reason: str) -> None:
+    disk = builders.disk(phase="Unavailable", status={"reason": reason})
     assert "localpv wipe node-a-nvme1-00000001" in telling.hint(disk)
 
 

@@ -9,6 +9,7 @@ from localpv import errors
 from localpv.api.kinds.localdisk import DiskKind, LocalDisk
 from localpv.host import openat, paths
 from localpv.host.devices import Devices
+from localpv.host.marks import Marks
 from localpv.host.mounts import Mounts
 from localpv.host.openers import Openers
 from localpv.host.trees import Trees
@@ -37,10 +38,11 @@ class HostHands:
         openers: Openers,
         trees: Trees,
         wiping: Wiping,
+        marks: Marks,
         readback: Readback = Readback.FULL,
     ) -> None:
         self._workers, self._devices, self._mounts, self._openers = workers, devices, mounts, openers
-        self._trees, self._wiping = trees, wiping
+        self._trees, self._wiping, self._marks = trees, wiping, marks
         self._readback = readback
 
     async def look(self, disk: LocalDisk, place: Place) -> Target:
@@ -67,6 +69,9 @@ class HostHands:
             case plans.Run(argv):
                 on_progress(Progress(done=0, step="running a command"))
                 await self._trees.empty_with(argv, place.path, inside=place.folder)
+        if target.kind is DiskKind.BLOCK_DEVICE:
+            # Last: until here the old data may be there. Directories lose their mark with all other attributes.
+            await self._marks.forget_device(place.path, target.identity)
 
     async def _look_at_device(self, place: Place, recorded: Identity) -> Target:
         located = await self._workers.call(

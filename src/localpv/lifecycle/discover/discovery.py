@@ -20,6 +20,7 @@ from localpv import errors
 from localpv.api.kinds.localdisk import LocalDisk, LocalDiskSpec, Phase
 from localpv.host.devices import Devices
 from localpv.host.folders import Folders
+from localpv.host.marks import Marks
 from localpv.host.mounts import Mounts
 from localpv.host.uevents import Uevents
 from localpv.host.workers import Workers
@@ -86,6 +87,7 @@ class Discovery:
         folders: Folders,
         mounts: Mounts,
         devices: Devices,
+        marks: Marks,
         uevents: Uevents,
         workers: Workers,
         clock: Clock,
@@ -104,7 +106,7 @@ class Discovery:
         self._events = events or Untold()
         self._surveyor = Surveyor(folders=folders, mounts=mounts, workers=workers)
         self._devices = devices
-        self._eyes = Eyes(devices=devices, folders=folders)
+        self._eyes = Eyes(devices=devices, folders=folders, marks=marks)
         self._keeper = Keeper(node=node, records=records, on_change=self._record_changed)
         self._triggers = Triggers(
             folders=folders, mounts=mounts, uevents=uevents, survey=self._survey_soon, device=self._device_changed

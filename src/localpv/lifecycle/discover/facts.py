@@ -9,10 +9,12 @@ from pathlib import Path
 from localpv import errors
 from localpv.host.devices import Devices
 from localpv.host.folders import Folders
+from localpv.host.marks import Marks
 from localpv.lifecycle.discover.sighting import Sighting
 from localpv.model.contents import Contents
 from localpv.model.devices import BlockDevice, Medium
 from localpv.model.identity import Identity
+from localpv.model.marks import Mark
 from localpv.model.mounts import Mount
 
 
@@ -31,6 +33,9 @@ class Facts:
     contents: Contents | None = None
     """What is on a disk that may be offered; None when nobody has looked."""
 
+    mark: Mark | None = None
+    """That of a tenant who had the disk, unless it was cleaned since."""
+
     trouble: str = ""
     hung: bool = False
 
@@ -41,8 +46,8 @@ NOTHING = Facts()
 class Eyes:
     """Looks at disks. Directories that share a file system share the look at what is behind it."""
 
-    def __init__(self, *, devices: Devices, folders: Folders) -> None:
-        self._devices = devices
+    def __init__(self, *, devices: Devices, folders: Folders, marks: Marks) -> None:
+        self._devices, self._marks = devices, marks
         self._folders = folders
         self._around: dict[Mount, asyncio.Future[tuple[Identity, Medium]]] = {}
 
@@ -57,12 +62,15 @@ class Eyes:
             if sighting.entry.device is not None:
                 device = await self._devices.describe(sighting.path, exclusive=unused)
                 accepted = unused and device.fs_type in ("", fs_type)
+                contents = await self._devices.contents(device) if accepted else None
+                mark = await self._marks.of_device(sighting.path, device.identity)
                 return Facts(
                     device=device,
                     identity=device.identity,
                     medium=device.medium,
                     capacity_bytes=device.size_bytes,
-                    contents=await self._devices.contents(device) if accepted else None,
+                    contents=contents,
+                    mark=mark or (contents.mark if contents is not None else None),
                 )
             if (mount := sighting.mount or sighting.around) is None:
                 return NOTHING
@@ -76,8 +84,13 @@ class Eyes:
             top = sighting.mount is not None and sighting.mount.root == "/"
             if not top:
                 identity = identity.of_directory(await self._devices.directory(sighting.path, mount))
-            contents = await self._folders.contents(sighting.path, top=top) if unused else None
-            return Facts(identity=identity, medium=medium, capacity_bytes=room.total_bytes, contents=contents)
+            return Facts(
+                identity=identity,
+                medium=medium,
+                capacity_bytes=room.total_bytes,
+                contents=await self._folders.contents(sighting.path, top=top) if unused else None,
+                mark=await self._marks.of_directory(sighting.path),
+            )
         except errors.HostTimeout as error:
             return Facts(trouble=str(error), hung=True)
         except errors.HostError as error:

@@ -242,6 +242,17 @@ def not_cleaned(case: Case) -> Finding | None:
     )
 
 
+def used_before(case: Case) -> Finding | None:
+    mark = case.facts.mark
+    if mark is None:
+        return None
+    return Finding(
+        "UsedBefore",
+        f"A pod had it as volume {mark.volume}, it was not cleaned since, and nothing else is known of that volume;"
+        f" save what is needed from it, then run `localpv wipe {case.sighting.entry.name}`.",
+    )
+
+
 def duplicate(case: Case) -> Finding | None:
     if not case.rival:
         return None
@@ -432,6 +443,7 @@ def settling(case: Case) -> Finding | None:
 
 MAY_BE_OFFERED: tuple[Callable[[Case], Finding | None], ...] = (
     not_cleaned,
+    used_before,
     duplicate,  # before those that say how to free a disk: it may be somebody's
     twins,
     unnamed,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
+from localpv.host import marks
 from localpv.host.folders import LOOK_SECONDS, Folders
 from localpv.host.mounts import Mounts
 from localpv.host.workers import Workers
@@ -16,6 +17,7 @@ from localpv.lifecycle.discover.sighting import Index, Place, Sighting, see
 
 IGNORED = {
     "LostAndFound": "fsck keeps what it finds in lost+found: it is never offered. Delete the claim of its volume.",
+    "Mark": "Files of this name tell which devices were in use; they are never offered. Give the entry another name.",
     "NameNotMatched": "The name pattern of the class does not match the entry any more; change one of them.",
     "NameNotText": "The name of the entry is not UTF-8; give it another name.",
 }
@@ -68,6 +70,8 @@ class Surveyor:
 def _unfit(pattern: NamePattern, name: str) -> str:
     if name == "lost+found":
         return "LostAndFound"  # of the file system whose top the discovery directory is; fsck puts files there
+    if name.startswith(marks.FILE):
+        return "Mark"
     if not pattern.matches(name):
         return "NameNotMatched"
     try:

@@ -13,6 +13,7 @@ from localpv.host.devices import Devices, KernelDevices
 from localpv.host.file_sets import DiskFileSets, FileSets
 from localpv.host.filesystems import FileSystems, KernelFileSystems
 from localpv.host.holding import Holding, LoopHolding
+from localpv.host.marks import DiskMarks, Marks
 from localpv.host.mounting import KernelMounting, Mounting
 from localpv.host.mounts import KernelMounts, Mounts
 from localpv.host.node_paths import KernelNodePaths, NodePaths
@@ -38,6 +39,7 @@ class Hands:
     folders: OwnFolders
     file_sets: FileSets
     node_paths: NodePaths
+    marks: Marks
 
     async def unmount_all(self, path: Path) -> None:
         """Unmount what is mounted at a path of ours and below it, deepest first; DeviceBusy when something stays.
@@ -73,6 +75,7 @@ def on_this_machine(*, workers: Workers | None = None) -> Hands:
         folders=DiskFolders(),
         file_sets=DiskFileSets(workers=workers),
         node_paths=KernelNodePaths(workers=workers),
+        marks=DiskMarks(workers=workers),
     )
 
 

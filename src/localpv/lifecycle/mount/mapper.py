@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from localpv.lifecycle.mount import recorded as records
@@ -13,6 +14,7 @@ from localpv.lifecycle.mount.waiting import FAILED_MAP, NotReady
 from localpv.model.devices import BlockDevice, DeviceNumber
 from localpv.model.entries import FileKind
 from localpv.model.identity import Identity
+from localpv.model.marks import Mark
 
 
 class Mapper:
@@ -30,6 +32,13 @@ class Mapper:
             if pod_uid not in users:
                 spec.refuse_second_pod(users)
             device = await self._device(spec, pod_uid, recorded)
+            if recorded is not None and spec.access != "r":
+                # Before a tenant can write: should all records be lost, this says that the device is not clean.
+                path = Path(spec.path)
+                mark = Mark(
+                    volume=spec.name, uid=spec.uid, entry=path.name, identity=replace(device.identity, twins=())
+                )
+                await self._hands.marks.mark_device(path, mark)
             # The global link comes first: it counts this pod as a user, so nobody lets go of the device meanwhile,
             # and tearing down finds it should we die before the other one is there.
             folders.make(layout.global_map(spec.name))

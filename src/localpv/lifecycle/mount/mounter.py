@@ -16,6 +16,7 @@ from localpv.lifecycle.mount.specs import Spec
 from localpv.lifecycle.mount.waiting import NotReady
 from localpv.model.entries import FileKind
 from localpv.model.identity import Identity
+from localpv.model.marks import Mark
 from localpv.model.mounts import Mount, MountTable
 
 
@@ -57,9 +58,14 @@ class Mounter:
                     # The folder comes first: it is what says that this pod uses the volume. Should we die from here
                     # on, tearing down the pod finds it and takes away whatever there is by then.
                     hands.folders.make(place)
+                    if recorded is not None and not spec.read_only:
+                        # The file system carries a mark too, but another one may be made on the device.
+                        mark = Mark(volume=spec.name, uid=spec.uid, entry=Path(spec.path).name, identity=recorded)
+                        await hands.marks.mark_device(Path(spec.path), mark)
                     with self._operations.measured(LOCAL, Operation.MOUNT_DEVICE):
                         at = await self._global.set_up(spec, source.real_path, recorded=recorded)
                     async with hands.mounting.opened(at) as mounted:
+                        await self._mark(spec, mounted, recorded, warn)
                         await self._bind(spec, mounted, place, group, warn)
                     return place
                 if source.kind is not FileKind.DIRECTORY:
@@ -71,6 +77,7 @@ class Mounter:
                 await records.refuse_another_directory(recorded, source, spec, table=table, devices=self._hands.devices)
                 self._refuse_second_source(spec, source, place, table)
                 hands.folders.make(place)
+                await self._mark(spec, source, recorded, warn)
                 await self._bind(spec, source, place, group, warn)
                 return place
 
@@ -89,6 +96,17 @@ class Mounter:
         """Volumes that a pod has."""
         folder, table = self._layout.volumes(pod_uid, LOCAL), await self._hands.mounts.table()
         return frozenset(name for name in self._hands.folders.names(folder) if table.is_mount_point(folder / name))
+
+    async def _mark(self, spec: Spec, source: Source, recorded: Identity | None, warn: Warn) -> None:
+        """Before a tenant can write: should all records be lost, the disk itself says that it is not clean."""
+        if recorded is None or spec.read_only:
+            return  # nobody offers it again by itself, or nobody writes there
+        if not await self._hands.marks.mark_directory(source.own_path, Mark(volume=spec.name, uid=spec.uid)):
+            warn(
+                "VolumeNotMarked",
+                f"The file system of volume {spec.name} has no extended attributes; after a loss of localpv's data"
+                " folder only its files would tell that it was in use.",
+            )
 
     async def _bind(self, spec: Spec, source: Source, place: Path, group: Group | None, warn: Warn) -> None:
         # The group first: a volume that is bound is finished, and is not looked through again.

@@ -24,7 +24,9 @@ from localpv.api.kinds.localdisk import (
 from localpv.lifecycle.config.globs import NamePattern
 from localpv.lifecycle.records.folder import FolderRecords
 from localpv.lifecycle.records.names import disk_name
+from localpv.model.marks import Mark
 from localpv.testing.fake_host import ROOT_BYTES, FakeMachine
+from localpv.testing.fake_mounting import FakeMarks
 from localpv.testing.waiting import eventually
 
 GIB = 1024**3
@@ -113,6 +115,28 @@ async def test_lost_and_found_is_never_offered(machine: FakeMachine, tmp_path: P
         await world.until("a", "Available")
         assert world.find("lost+found") is None
         assert world.discovery.ignored == {world.place("lost+found"): "LostAndFound"}
+
+
+async def test_files_that_mark_devices_are_never_offered(machine: FakeMachine, tmp_path: Path) -> None:
+    machine.write_file(f"{FOLDER}/.localpv-used-uid-1")
+    machine.make_folder(f"{FOLDER}/a")
+    async with discovering(machine, tmp_path) as world:
+        await world.until("a", "Available")
+        assert world.find(".localpv-used-uid-1") is None
+        assert world.discovery.ignored == {world.place(".localpv-used-uid-1"): "Mark"}
+
+
+async def test_disk_that_a_tenant_had_is_offered_when_its_mark_is_gone(machine: FakeMachine, tmp_path: Path) -> None:
+    device = machine.add_disk("/dev/sdb")
+    machine.link(f"{FOLDER}/a", "/dev/sdb")
+    marks = FakeMarks()
+    await marks.mark_device(Path(FOLDER) / "a", Mark(volume="pv-1", uid="u", entry="a", identity=device.identity))
+    async with discovering(machine, tmp_path, a_class(volume_mode="Block"), marks=marks) as world:
+        found = await world.until("a", "Unavailable", "UsedBefore")
+        assert "pv-1" in found.status.message and "localpv wipe a`" in found.status.message
+        marks.devices.clear()
+        world.discovery.look_at_everything()
+        await world.until("a", "Available")
 
 
 async def test_lost_and_found_that_was_offered_once_is_taken_back(machine: FakeMachine, tmp_path: Path) -> None:

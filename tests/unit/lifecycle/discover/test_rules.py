@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from localpv.model.contents import BLANK, Contents, of_names
 from localpv.model.devices import BlockDevice, DeviceKind, DeviceNumber, Signature
 from localpv.model.entries import Entry, FileKind
 from localpv.model.identity import Identity, Twin
+from localpv.model.marks import Mark
 from localpv.model.mounts import Mount
 
 GIB = 1024**3
@@ -130,6 +132,11 @@ def directory_case(**more: Any) -> Case:
     )
 
 
+def used(case: Case) -> Case:
+    """The same with a mark of a tenant on the disk."""
+    return replace(case, facts=replace(case.facts, mark=Mark(volume="pv-old", uid="uid-old")))
+
+
 def other_case(kind: FileKind, **more: Any) -> Case:
     entry = Entry(name="a", kind=kind, is_link=kind is FileKind.DANGLING_LINK, target=Path("/dev/gone"))
     return Case(settings=settings(), sighting=Sighting(entry=entry, folder=FOLDER), facts=Facts(), **more)
@@ -201,6 +208,8 @@ REFUSED = {
         device_case(record=a_record(cleaning=Cleaning(volume_uid="uid-old", state="Running"))),
         "NotCleaned",
     ),
+    "a disk that a pod had before all records were lost": (used(device_case()), "UsedBefore"),
+    "a directory that a pod had before all records were lost": (used(directory_case()), "UsedBefore"),
     "a directory where devices are offered": (directory_case(settings=settings(volume_mode="Block")), "NotADevice"),
     "a mount point where devices are offered": (mount_case(settings=settings(volume_mode="Block")), "NotADevice"),
     "the root directory": (directory_case(root=True), "RootDirectory"),

@@ -20,6 +20,7 @@ from localpv.lifecycle.records.folder import FolderRecords
 from localpv.lifecycle.records.names import disk_name
 from localpv.runtime.clock import SystemClock
 from localpv.testing.fake_host import FakeDevices, FakeFolders, FakeMachine, FakeMounts, FakeUevents
+from localpv.testing.fake_mounting import FakeMarks
 from localpv.testing.waiting import eventually
 
 NODE = "node-1"
@@ -111,6 +112,7 @@ async def discovering(
     round_seconds: float = 60.0,
     resync_seconds: float = 300.0,
     records: FolderRecords | None = None,
+    marks: FakeMarks | None = None,
 ) -> AsyncIterator[World]:
     records = records or FolderRecords(state)
     records.open()
@@ -121,6 +123,7 @@ async def discovering(
         folders=FakeFolders(machine),
         mounts=FakeMounts(machine),
         devices=FakeDevices(machine),
+        marks=marks or FakeMarks(),
         uevents=FakeUevents(machine),
         workers=Workers(),
         clock=SystemClock(),

@@ -139,6 +139,7 @@ class Machine:
         self.holding = fake_mounting.FakeHolding(self.machine, log=self.log)
         self.ownership = fake_mounting.FakeOwnership(log=self.log)
         self.file_sets = fake_mounting.FakeFileSets()
+        self.marks = fake_mounting.FakeMarks()
         self.trees = RealTrees(self.machine)
         self.hands = Hands(
             mounts=fake_host.FakeMounts(self.machine),
@@ -152,6 +153,7 @@ class Machine:
             folders=DiskFolders(),
             file_sets=self.file_sets,
             node_paths=fake_mounting.FakeNodePaths(self.machine),
+            marks=self.marks,
         )
         self.lookup, self.clock = FakeLookup(), FakeClock()
         self.warnings: list[tuple[str, str]] = []
@@ -207,6 +209,7 @@ class Dying:
     CHANGES: ClassVar = {
         *("make", "remove", "remove_place", "open_to_all", "link", "unlink", "write", "replace", "empty"),
         *("bind", "make_read_only", "mount", "mount_memory", "unmount", "hold", "release", "give"),
+        *("mark_directory", "mark_device"),
     }
 
     def __init__(self, part: Any, tick: Callable[[], None]) -> None:

@@ -1,0 +1,142 @@
+"""Marks on disks that were given to tenants, kept where a lost data folder does not take them along.
+
+A directory, or the top of a file system, carries its mark itself, as an extended attribute that containers neither see
+nor change. Every byte of a raw device is the tenant's; its mark is a small file in the discovery directory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from localpv import errors
+from localpv.host import own_folders
+from localpv.host.workers import Workers
+from localpv.model.identity import Identity
+from localpv.model.marks import Mark
+
+ATTRIBUTES = ("trusted.localpv.volume", "user.localpv.volume")
+"""The first can be seen and changed by the machine's administrator only; the second is for file systems without it."""
+
+FILE = ".localpv-used-"
+"""How files begin that mark devices; the UID of the volume follows."""
+
+CALL_SECONDS = 10.0
+_NONE = (errno.ENOTSUP, errno.EPERM, errno.ENOSPC)
+_UNREADABLE = Mark(volume="(unreadable mark)", uid="")
+
+
+class Marks(Protocol):
+    """Marks of this machine's disks."""
+
+    async def mark_directory(self, path: Path, mark: Mark) -> bool:
+        """Mark a directory; once more is no error. False where its file system has no room for marks."""
+
+    async def mark_device(self, path: Path, mark: Mark) -> None:
+        """Mark the device at an entry of a discovery directory; it is on the disk when this returns."""
+
+    async def of_directory(self, path: Path) -> Mark | None:
+        """The mark that a directory carries."""
+
+    async def of_device(self, path: Path, identity: Identity) -> Mark | None:
+        """The mark of the device at an entry of a discovery directory; one that cannot be read is of all."""
+
+    async def forget_device(self, path: Path, identity: Identity) -> None:
+        """Take off all marks of the device at an entry: nothing of its tenants is left on it."""
+
+
+class DiskMarks:
+    """On the disks of this machine."""
+
+    def __init__(self, *, workers: Workers) -> None:
+        self._workers = workers
+        self._files = own_folders.DiskFolders()
+
+    async def mark_directory(self, path: Path, mark: Mark) -> bool:
+        return await self._workers.call(lambda: _put(path, mark), key=str(path), timeout=CALL_SECONDS)
+
+    async def mark_device(self, path: Path, mark: Mark) -> None:
+        file, text = path.parent / f"{FILE}{mark.uid}", msgspec.json.encode(mark).decode()
+
+        def write() -> None:
+            if self._files.read(file) != text:
+                self._files.write(file, text)
+
+        try:
+            await self._workers.call(write, key=str(path.parent), timeout=CALL_SECONDS)
+        except OSError as error:
+            raise errors.HostError(
+                f"{path} cannot be marked as used in {path.parent}: {error.strerror}",
+                hint="let that directory be written: after a loss of the data folder the mark alone tells of the data",
+            ) from error
+
+    async def of_directory(self, path: Path) -> Mark | None:
+        return await self._workers.call(lambda: read(path), key=str(path), timeout=CALL_SECONDS)
+
+    async def of_device(self, path: Path, identity: Identity) -> Mark | None:
+        found = await self._workers.call(lambda: _marks(path, identity), key=str(path), timeout=CALL_SECONDS)
+        return next(iter(found.values()), None)
+
+    async def forget_device(self, path: Path, identity: Identity) -> None:
+        def forget() -> None:
+            for file, mark in _marks(path, identity).items():
+                if mark is not _UNREADABLE:
+                    self._files.unlink(file, lasting=True)
+
+        await self._workers.call(forget, key=str(path), timeout=CALL_SECONDS)
+
+
+def read(path: Path | int) -> Mark | None:
+    """The mark that a directory carries, by path or descriptor; for callers that run in a worker thread."""
+    for name in ATTRIBUTES:
+        with contextlib.suppress(OSError):  # no such attribute, or no such kind of attribute
+            return _decoded(os.getxattr(path, name))
+    return None
+
+
+def _put(path: Path, mark: Mark) -> bool:
+    if read(path) == mark:
+        return True
+    for name in ATTRIBUTES:
+        try:
+            os.setxattr(path, name, msgspec.json.encode(mark))
+            _sync(path)
+            return True
+        except OSError as error:
+            if error.errno == errno.EROFS:
+                return True  # nobody writes there
+            if error.errno not in _NONE:
+                raise errors.HostError(f"{path} cannot be marked as used: {error.strerror}") from error
+    return False
+
+
+def _sync(path: Path) -> None:
+    """After a power failure the mark must be there if anything of the tenant is."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _marks(path: Path, identity: Identity) -> dict[Path, Mark]:
+    found = {}
+    for name in sorted(os.listdir(path.parent)):
+        if name.startswith(FILE):
+            with contextlib.suppress(FileNotFoundError):
+                mark = _decoded((path.parent / name).read_bytes())
+                if mark is _UNREADABLE or mark.is_of(path.name, identity):
+                    found[path.parent / name] = mark
+    return found
+
+
+def _decoded(text: bytes) -> Mark:
+    try:
+        return msgspec.json.decode(text, type=Mark)
+    except msgspec.DecodeError:
+        return _UNREADABLE
