@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from tests.vm import hardware
 from tests.vm.disks import MIB
 from tests.vm.node import Node
 
@@ -43,3 +45,35 @@ def test_disks_of_every_kind_are_offered_with_what_tells_them_apart(
             assert (found.get("model", ""), found.get("wwn", "")) == (model, wwn)
             assert names <= set(found["byID"])
             assert found["sizeBytes"] == status["capacityBytes"] == 32 * MIB
+
+
+def test_a_logical_volume_made_anew_under_its_old_name_is_another_disk(
+    node: Node, blank_disk: Callable[[str], Path]
+) -> None:
+    name, below = Path("/dev/mapper/localpv-again"), blank_disk("SCSISSD")
+
+    def make(uuid: str) -> None:
+        table = f"0 {16 * MIB // 512} linear {below} 2048"
+        subprocess.run(["dmsetup", "create", name.name, "--uuid", f"LVM-{uuid}", "--table", table], check=True)
+
+    def remove() -> None:
+        subprocess.run(["dmsetup", "remove", "--retry", name.name], check=True)
+
+    with ExitStack() as undo:
+        make("a" * 64)
+        undo.callback(remove)
+        undo.enter_context(node.linked("zero", "again", name))
+        volume = node.volume("zero", "again")
+        node.bind(volume)
+        number = name.stat().st_rdev
+        remove()
+        make("b" * 64)
+        assert name.stat().st_rdev == number
+        hardware.fill(name)
+        node.disk("zero", "again", lambda disk: disk["status"]["reason"] == "IdentityChanged")
+
+        node.release(volume)
+        disk = node.cleaning("zero", "again", "Failed", "IdentityChanged")
+
+        assert "by_id was dm-uuid-LVM-a" in disk["status"]["cleaning"]["error"]
+        assert hardware.old_mib(name) == 16

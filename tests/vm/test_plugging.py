@@ -124,25 +124,26 @@ def test_another_disk_behind_the_same_link_is_never_wiped_and_the_right_one_is_w
         assert hardware.is_zero(name)
 
 
-def test_two_paths_to_one_disk_are_one_volume_and_the_second_comes_in_when_the_first_is_lost(
+def test_two_paths_to_one_disk_are_never_two_volumes_and_the_second_comes_in_when_the_first_is_lost(
     node: Node, bay: Bay
 ) -> None:
     first = Disk(serial="LUN", bus=Bus.SCSI, wwn=0x5000C500A0000077, shared=True)
     second = Disk(serial="LUNPATH2", path_to="LUN", bus=Bus.SCSI, wwn=0x5000C500A0000077, shared=True)
-    one, two = bay.plug(first), bay.plug(second, blank=False)
+    one = bay.plug(first)
     with ExitStack() as undo:
         undo.enter_context(node.linked("zero", "path1", one))
         volume = node.volume("zero", "path1")
+        two = bay.plug(second, blank=False)
         undo.enter_context(node.linked("zero", "path2", two))
         node.refused("zero", "path2", "DuplicateDevice")
         hardware.fill(two)
         node.release(volume)
-        again = node.comes_back("zero", "path1", volume)
+        # The kernel has had the first path all the time, so it is the recorded one. After a restart nobody could tell.
+        node.refused("zero", "path1", "SameNames")
         assert hardware.is_zero(two)
         node.refused("zero", "path2", "DuplicateDevice")
 
         bay.pull(first)
-        node.eventually(lambda: node.volume_is(again) is None, "the volume whose path is lost is taken back")
         node.volume("zero", "path2")
 
 
