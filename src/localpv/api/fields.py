@@ -7,7 +7,7 @@ A validator returns a list of `FieldError`; the server turns a non-empty list in
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,9 @@ class FieldError:
 
 
 FieldErrors = list[FieldError]
+
+MOST = 1000
+"""Errors of one object that are told; a body may have a hundred thousand wrong values."""
 
 
 def _shown(value: Any) -> str:
@@ -83,6 +86,17 @@ def too_long(field: str, limit: int) -> FieldError:
 
 def too_many(field: str, actual: int, limit: int) -> FieldError:
     return FieldError(field, "FieldValueTooMany", f"Too many: {actual}: must have at most {limit} items")
+
+
+def repeated(values: Iterable[Hashable]) -> set[int]:
+    """Where a value stands that stood further in front already."""
+    seen: set[Hashable] = set()
+    places: set[int] = set()
+    for index, value in enumerate(values):
+        if value in seen:
+            places.add(index)
+        seen.add(value)
+    return places
 
 
 def summary(errors: Sequence[FieldError]) -> str:

@@ -15,12 +15,14 @@ from typing import Any
 MAX_FILTERS = 20
 """Filters may stand inside filters; this many is far beyond any column, and not too deep to read."""
 
-Step = Callable[[list[Any]], list[Any]]
+MOST_VALUES = 100_000
+"""Values that one look at an object may pass through: `..` and `[0,0]`, one after the other, would multiply them."""
+
 
 _field = re.compile(r"\.((?:\\.|[^\\ \t\r\n.,\[\]$@{}'\"()])+)").match
 _quoted = re.compile(r"'((?:\\.|[^\\'])*)'|\"((?:\\.|[^\\\"])*)\"")
 _slice = re.compile(r"(-?[0-9]{1,9})?(:)?(-?[0-9]{1,9})?(?::([0-9]{1,9})?)?").fullmatch
-_comparison = re.compile(r"\s*([@$][^!<>=]*?)\s*(==|!=|<=|>=|<|>)\s*(.+?)\s*", re.DOTALL).fullmatch
+_sign = re.compile(r"==|!=|<=|>=|[<>]|(?P<half>[!=])").search
 _number = re.compile(r"[+-]?[0-9]{1,18}(\.[0-9]{1,18})?").fullmatch
 _simple = re.compile(r"(?:\.[A-Za-z_$][A-Za-z0-9_$-]*)+").fullmatch
 
@@ -30,7 +32,24 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 
 
 class _DoesNotFit(Exception):
-    """The path asks for something that this object cannot have, such as an index of a string."""
+    """The path asks for something that this object cannot have, such as an index of a string, or for too much."""
+
+
+class _Budget:
+    """Values that may still be passed through."""
+
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        self.left = MOST_VALUES
+
+    def spend(self, count: int) -> None:
+        self.left -= count
+        if self.left < 0:
+            raise _DoesNotFit
+
+
+Step = Callable[[list[Any], _Budget], list[Any]]
 
 
 class Path:
@@ -46,16 +65,30 @@ class Path:
 
     def find(self, obj: Any) -> list[Any]:
         """All values that the path leads to, in order; null counts as nothing."""
+        try:
+            return self.find_within(obj, _Budget())
+        except _DoesNotFit:
+            return []
+
+    def find_within(self, obj: Any, budget: _Budget) -> list[Any]:
+        """The same as part of a larger search."""
+        budget.spend(1)
         if self._fields is not None:
             for field in self._fields:
                 obj = obj.get(field) if isinstance(obj, dict) else None
             return [] if obj is None else [obj]
-        values = [obj]
         try:
-            for step in self._steps:
-                values = step(values)
+            return self._found(obj, budget)
         except _DoesNotFit:
+            if budget.left < 0:
+                raise
             return []
+
+    def _found(self, obj: Any, budget: _Budget) -> list[Any]:
+        values = [obj]
+        for step in self._steps:
+            values = step(values, budget)
+            budget.spend(len(values) + 1)
         return [value for value in values if value is not None]
 
     def first(self, obj: Any) -> Any:
@@ -107,7 +140,7 @@ class _Reader:
         return steps
 
     def step(self) -> list[Step]:
-        rest = self.text[self.at :]
+        rest = self.text[self.at : self.at + 4]
         if rest.startswith("[?("):
             return [self.filter()]
         if rest.startswith("["):
@@ -115,13 +148,13 @@ class _Reader:
         if rest.startswith(".."):
             # The second dot begins the field, unless brackets follow.
             self.at += 1 if not rest.startswith("..[") else 2
-            if rest in ("..", "...") or rest.startswith("..."):
+            if rest == ".." or rest.startswith("..."):
                 raise self.wrong("there is no field after '..'")
             return [_descend]
         if rest.startswith(".["):
             self.at += 1
             return []
-        if rest == "." and self.at == 0:
+        if self.text == ".":
             self.at += 1
             return []
         match = _field(self.text, self.at)
@@ -161,14 +194,14 @@ class _Reader:
         if self.text[end + 1 : end + 2] != "]":
             raise self.wrong("a filter must end with )]")
         self.at = end + 2
-        compared = _comparison(inside)
-        if compared is None:
+        sign = _sign(inside)
+        left, right = (inside[: sign.start()].strip(), inside[sign.end() :].strip()) if sign else ("", "")
+        if sign is None or sign["half"] or not left.startswith(("@", "$")) or not right:
             inside = inside.strip()
             if not inside.startswith("@") or any(sign in inside for sign in "!<>="):
                 raise self.wrong(f"the filter '{inside}' must be like @.type==\"Ready\" or @.type")
             return _filtered(Path(inside), None, None)
-        left, sign, right = compared.groups()
-        return _filtered(Path(left), _COMPARE[sign], self.operand(right))
+        return _filtered(Path(left), _COMPARE[sign[0]], self.operand(right))
 
     def operand(self, text: str) -> Path | str | int | float | bool:
         if quoted := _quoted.fullmatch(text):
@@ -191,6 +224,8 @@ class _Reader:
                 at = quoted.end()
                 continue
             char = self.text[at]
+            if char in "'\"":
+                raise self.wrong("a quote is not closed")
             if char == opening:
                 depth += 1
             elif char == bracket:
@@ -215,7 +250,9 @@ def _outside_quotes(text: str, separator: str) -> list[str]:
 
 
 def _named(name: str) -> Step:
-    return lambda values: [value[name] for value in values if isinstance(value, dict) and value.get(name) is not None]
+    return lambda values, _: [
+        value[name] for value in values if isinstance(value, dict) and value.get(name) is not None
+    ]
 
 
 def _quoted_key(text: str) -> Step:
@@ -227,20 +264,21 @@ def _quoted_key(text: str) -> Step:
         return found_whole
     steps = [_named(part) for part in parts]
 
-    def find(values: list[Any]) -> list[Any]:
-        found = found_whole(values)
+    def find(values: list[Any], budget: _Budget) -> list[Any]:
+        found = found_whole(values, budget)
         if not found:
             found = values
             for step in steps:
-                found = step(found)
+                found = step(found, budget)
         return found
 
     return find
 
 
-def _wildcard(values: list[Any]) -> list[Any]:
+def _wildcard(values: list[Any], budget: _Budget) -> list[Any]:
     found: list[Any] = []
     for value in values:
+        budget.spend(len(value) if isinstance(value, dict | list) else 0)
         if isinstance(value, dict):
             found.extend(value.values())
         elif isinstance(value, list):
@@ -248,7 +286,7 @@ def _wildcard(values: list[Any]) -> list[Any]:
     return found
 
 
-def _descend(values: list[Any]) -> list[Any]:
+def _descend(values: list[Any], budget: _Budget) -> list[Any]:
     """Every object and list at any depth, the outer ones first."""
     found: list[Any] = []
     pending = list(reversed(values))
@@ -256,6 +294,7 @@ def _descend(values: list[Any]) -> list[Any]:
         value = pending.pop()
         below = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
         if below:
+            budget.spend(len(below))
             found.append(value)
             pending.extend(reversed(below))
     return found
@@ -269,7 +308,7 @@ def _lists(values: list[Any]) -> list[list[Any]]:
 
 
 def _indexed(index: int) -> Step:
-    def find(values: list[Any]) -> list[Any]:
+    def find(values: list[Any], _: _Budget) -> list[Any]:
         found = []
         for each in _lists(values):
             if not -len(each) <= index < len(each):
@@ -281,26 +320,44 @@ def _indexed(index: int) -> Step:
 
 
 def _sliced(start: int | None, stop: int | None, step: int) -> Step:
-    return lambda values: [element for each in _lists(values) for element in each[start:stop:step]]
+    def find(values: list[Any], budget: _Budget) -> list[Any]:
+        found: list[Any] = []
+        for each in _lists(values):
+            part = each[start:stop:step]
+            budget.spend(len(part))
+            found.extend(part)
+        return found
+
+    return find
 
 
 def _union(steps: list[Step]) -> Step:
-    return lambda values: [found for step in steps for found in step(values)]
+    def find(values: list[Any], budget: _Budget) -> list[Any]:
+        found: list[Any] = []
+        for step in steps:
+            budget.spend(len(values))
+            found.extend(step(values, budget))
+        return found
+
+    return find
 
 
 def _filtered(left: Path, compare: Callable[[Any, Any], bool] | None, right: Any) -> Step:
-    def passes(element: Any) -> bool:
-        found = left.find(element)
+    def passes(element: Any, budget: _Budget) -> bool:
+        found = left.find_within(element, budget)
         if compare is None:
             return bool(found)
-        wanted = right.find(element) if isinstance(right, Path) else [right]
+        wanted = right.find_within(element, budget) if isinstance(right, Path) else [right]
         if not found or not wanted:
             return False
         if len(found) > 1 or len(wanted) > 1 or _sort(found[0]) is not _sort(wanted[0]):
             raise _DoesNotFit
         return compare(found[0], wanted[0])
 
-    return lambda values: [element for each in _lists(values) for element in each if passes(element)]
+    def find(values: list[Any], budget: _Budget) -> list[Any]:
+        return [element for each in _lists(values) for element in each if passes(element, budget)]
+
+    return find
 
 
 def _sort(value: Any) -> type:

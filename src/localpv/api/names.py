@@ -9,7 +9,6 @@ import random
 import re
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
 
 from localpv.api import fields
 from localpv.api.fields import FieldErrors
@@ -222,7 +221,7 @@ def _bytes(text: str) -> int:
 def _validate_owners(owners: list[Object], path: str) -> FieldErrors:
     # Kubernetes names the list and not the element in these paths; clients print them as they are.
     wrong: FieldErrors = []
-    controller = ""
+    controller, told = "", False
     for owner in owners:
         version = owner.get("apiVersion") or ""
         if not version.rpartition("/")[2] or version.count("/") > 1:
@@ -238,7 +237,10 @@ def _validate_owners(owners: list[Object], path: str) -> FieldErrors:
             named = f"{owner.get('kind')}/{owner.get('name')}"
             if controller:
                 sentence = f"only one owner may be the controller, but {controller} and {named} both claim to be"
-                wrong.append(fields.invalid(path, owners, sentence))
+                # Once is enough: each time it would repeat the whole list.
+                if not told:
+                    wrong.append(fields.invalid(path, owners, sentence))
+                told = True
             else:
                 controller = named
     return wrong
@@ -274,7 +276,7 @@ def validate_object_meta_update(new: Object, old: Object, path: str = "metadata"
     """
     wrong: FieldErrors = []
     if old.get("deletionTimestamp") and (finalizers := new.get("finalizers")):
-        before: list[Any] = old.get("finalizers") or []
+        before = set(old.get("finalizers") or ())
         added = sorted({name for name in finalizers if name not in before})
         if added:
             sentence = f"no finalizers can be added while the object is being deleted: {', '.join(added)}"

@@ -17,19 +17,28 @@ DEEPEST = 128
 kinds twice as many; what is walked along a schema recurses, and Python ends a recursion at a thousand calls."""
 
 
-def too_deep(value: Any) -> bool:
-    """Whether lists and maps are nested more than DEEPEST levels; looks at them level by level, without recursion."""
+MOST_VALUES = 50_000
+"""Values, the lists and maps among them, in what a client sends. Each is looked at some ten times before it is stored,
+and nobody else is served meanwhile. What fits into etcd, where an object has 1.5 MiB, has some 25,000 at the most."""
+
+
+def excess(value: Any) -> str:
+    """What is too much in a value that a client sent; empty when nothing is. Goes level by level, without recursion."""
     level = [value] if type(value) in (dict, list) else []
+    count = 1
     for _ in range(DEEPEST):
         if not level:
-            return False
+            return ""
+        count += sum(map(len, level))
+        if count > MOST_VALUES:
+            return f"has more than {MOST_VALUES} values"
         level = [
             child
             for each in level
             for child in (each.values() if type(each) is dict else each)
             if type(child) is dict or type(child) is list
         ]
-    return bool(level)
+    return f"is nested more than {DEEPEST} levels deep" if level else ""
 
 
 _last_second: tuple[int, str] = (0, "")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from localpv import errors
-from localpv.api.fields import FieldError, summary
+from localpv.api.fields import MOST, FieldError, summary
 
 _BY_REASON: dict[str, type[errors.ApiError]] = {
     kind.reason: kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.ApiError)
@@ -88,6 +88,7 @@ def forbidden(plural: str, group: str, name: str, why: str) -> errors.Forbidden:
 
 def invalid(kind: str, group: str, name: str, causes: Sequence[FieldError]) -> errors.Invalid:
     """All that is wrong with an object at once. Here details.kind is the kind, not the plural."""
+    causes = causes[:MOST]
     return errors.Invalid(
         f'{qualified(kind, group)} "{name}" is invalid: {summary(causes)}',
         details=_details(

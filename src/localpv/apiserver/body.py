@@ -40,7 +40,7 @@ def decode(raw: bytes, content_type: str) -> Any:
     if kind == PROTOBUF:
         from localpv.api import protobuf  # its tables are for those who need them
 
-        return _shallow(protobuf.decode(raw))
+        return _bounded(protobuf.decode(raw))
     raise UnsupportedMediaType(
         f"the body of the request was in an unknown format - accepted media types include: "
         f"application/json, application/yaml, {PROTOBUF}; not {kind}"
@@ -56,12 +56,12 @@ def decode_json(raw: bytes) -> Any:
         value = _decode_json(raw)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError, ValueError) as error:
         raise BadRequest(f"the body of the request is not valid JSON: {error}") from None
-    return _shallow(value)
+    return _bounded(value)
 
 
-def _shallow(value: Any) -> Any:
-    if objects.too_deep(value):
-        raise BadRequest(f"the body of the request is nested more than {objects.DEEPEST} levels deep")
+def _bounded(value: Any) -> Any:
+    if excess := objects.excess(value):
+        raise BadRequest(f"the body of the request {excess}")
     return value
 
 
@@ -73,7 +73,7 @@ def decode_yaml(raw: bytes) -> Any:
             pass
     for found in _yaml_in_turns(raw):
         if found:
-            return found[0]
+            return _bounded(found[0])
     return None
 
 

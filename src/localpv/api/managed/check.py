@@ -9,6 +9,7 @@ from typing import Any, Final
 from localpv.api.managed import elements
 from localpv.api.managed.shape import Kind, Shape
 from localpv.api.schema.node import Node, Type
+from localpv.api.schema.places import below
 
 _SCALARS: Final[dict[Type, tuple[str, tuple[type, ...]]]] = {
     Type.STRING: ("string", (str,)),
@@ -42,9 +43,9 @@ def _struct(value: Any, shape: Shape, path: str) -> Iterator[str]:
     open_ended = shape.node.preserve_unknown or shape.node.items is not None
     for key, child in value.items():
         if key in shape.named:
-            yield from problems(child, shape.fields[key], f"{path}.{key}")
+            yield from problems(child, shape.fields[key], below(path, key))
         elif not open_ended:
-            yield f"{path}.{key}: field not declared in schema"
+            yield f"{below(path, key)}: field not declared in schema"
 
 
 def _map(value: Any, shape: Shape, path: str) -> Iterator[str]:
@@ -54,7 +55,7 @@ def _map(value: Any, shape: Shape, path: str) -> Iterator[str]:
         yield f"{path}: expected map, got {_shown(value)}"
         return
     for key, child in value.items():
-        yield from problems(child, shape.fields[key], f"{path}.{key}")
+        yield from problems(child, shape.fields[key], below(path, key))
 
 
 def _list(value: Any, shape: Shape, path: str) -> Iterator[str]:
@@ -102,15 +103,15 @@ def _leaf(value: Any, node: Node, path: str) -> Iterator[str]:
                 return
             for key, child in value.items():
                 if key in node.fields:
-                    yield from _leaf(child, node.fields[key], f"{path}.{key}")
+                    yield from _leaf(child, node.fields[key], below(path, key))
                 elif node.fields and not node.preserve_unknown:
-                    yield f"{path}.{key}: field not declared in schema"
+                    yield f"{below(path, key)}: field not declared in schema"
         case Type.MAP:
             if not isinstance(value, dict):
                 yield f"{path}: expected map, got {_shown(value)}"
             elif node.items is not None:
                 for key, child in value.items():
-                    yield from _leaf(child, node.items, f"{path}.{key}")
+                    yield from _leaf(child, node.items, below(path, key))
         case Type.LIST:
             if not isinstance(value, list):
                 yield f"{path}: expected list, got {_shown(value)}"

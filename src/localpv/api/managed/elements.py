@@ -108,8 +108,8 @@ def canonical(name: str) -> str | None:
         return None
     try:
         value = json.loads(name[2:])
-    except ValueError as error:
-        raise NotAnElement(f"{name!r} is not a path element") from error
+    except (ValueError, RecursionError) as error:
+        raise NotAnElement(f"{name[:100]!r} is not a path element") from error
     match name[0], value:
         case "k", dict():
             return "k:{" + ",".join(f"{_json(key)}:{_json(value[key])}" for key in sorted(value)) + "}"

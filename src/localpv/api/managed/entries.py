@@ -118,6 +118,7 @@ def capped(entries: list[Entry]) -> list[Entry]:
     updaters.sort(key=lambda entry: (entry.get("time") or "", label(entry)))
     kept = {identity(entry): entry for entry in entries}
     first: dict[str, Entry] = {}
+    merged: dict[tuple[str, str, str, str], list[fieldset.FieldSet]] = {}
     for entry in updaters:
         if surplus <= 0:
             break
@@ -128,9 +129,11 @@ def capped(entries: list[Entry]) -> list[Entry]:
         bucket = (_ANCIENT, "Update", version, "")
         if bucket not in kept:
             kept[bucket] = kept.pop(identity(first[version]))
-        fields = fieldset.union(entry["fieldsV1"], kept[bucket]["fieldsV1"])
+        merged.setdefault(bucket, [kept[bucket]["fieldsV1"]]).append(entry["fieldsV1"])
         del kept[identity(entry)]
         # The younger of the two times: the bucket is as new as the newest change in it.
-        kept[bucket] = made(_ANCIENT, "Update", version, fields, time=entry.get("time", ""))
+        kept[bucket] = made(_ANCIENT, "Update", version, {}, time=entry.get("time", ""))
         surplus -= 1
+    for bucket, sets in merged.items():
+        kept[bucket]["fieldsV1"] = fieldset.unions(sets)
     return list(kept.values())

@@ -148,6 +148,14 @@ def union(a: FieldSet, b: FieldSet) -> FieldSet:
     return sort(joined) if len(joined) > len(a) else joined
 
 
+def unions(sets: list[FieldSet]) -> FieldSet:
+    """What is in any of them. Two by two, because one after the other would copy the first again and again."""
+    while len(sets) > 1:
+        pairs = [union(one, other) for one, other in zip(sets[::2], sets[1::2], strict=False)]
+        sets = pairs + sets[2 * len(pairs) :]
+    return sets[0] if sets else {}
+
+
 def _union_below(a: FieldSet, b: FieldSet) -> FieldSet:
     if not a:
         return b if not b or SELF in b else {SELF: {}, **b}
@@ -161,9 +169,10 @@ def difference(a: FieldSet, b: FieldSet) -> FieldSet:
     if not a or not b:
         return a
     left: FieldSet | None = None
-    for name, theirs in b.items():
-        mine = a.get(name)
-        if mine is None or name == SELF:
+    # The smaller one leads: a thousand owners of a field each are compared with every change.
+    for name in b if len(b) <= len(a) else list(a):
+        mine, theirs = a.get(name), b.get(name)
+        if mine is None or theirs is None or name == SELF:
             continue
         rest = _difference_below(mine, theirs)
         if rest is mine:

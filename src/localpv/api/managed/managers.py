@@ -33,10 +33,12 @@ def validate(field_manager: str, field: str = "fieldManager") -> FieldErrors:
     if len(field_manager.encode()) > LONGEST:
         found.append(fields.too_long(field, LONGEST))
     place = 0
-    for char in field_manager:
+    # Of a name that is too long the rest does not matter: each problem repeats it.
+    shown = field_manager[:LONGEST]
+    for char in shown:
         if not char.isprintable():
             problem = f"invalid character U+{ord(char):04X} (at position {place})"
-            found.append(fields.invalid(field, field_manager, problem))
+            found.append(fields.invalid(field, shown, problem))
         place += len(char.encode())
     return found
 

@@ -17,6 +17,9 @@ MAX_OPERATIONS = 10_000
 MAX_COPIED = 3 * 1024 * 1024
 """How much all `copy` operations of one patch may add, in bytes, roughly; a few of them could otherwise fill memory."""
 
+MAX_SHIFTED = 20_000_000
+"""How many elements of lists all operations of one patch may move to make room or to close a gap: some 20 ms."""
+
 _is_index = re.compile(r"-?(?:0|[1-9][0-9]{0,8})").fullmatch
 
 
@@ -59,6 +62,7 @@ class _Document:
     def __init__(self, root: Any) -> None:
         self.root = root
         self.copied = 0
+        self.shifted = 0
 
     def do(self, operation: dict[str, Any]) -> None:
         if "path" not in operation:
@@ -93,6 +97,11 @@ class _Document:
             raise _DoesNotFit("the patch copies too much")
         return copied(value)
 
+    def shift(self, elements: int) -> None:
+        self.shifted += elements
+        if self.shifted > MAX_SHIFTED:
+            raise _DoesNotFit("the patch moves too many elements of lists: add at the end, or replace the list")
+
     def parent(self, path: list[str]) -> tuple[Any, str]:
         """The dictionary or list that the last step of a path is about, and that step."""
         if not path:
@@ -121,12 +130,16 @@ class _Document:
         if isinstance(at, dict):
             at[step] = value
         else:
-            at.insert(len(at) if step == "-" else _index(step, len(at) + 1), value)
+            index = len(at) if step == "-" else _index(step, len(at) + 1)
+            self.shift(len(at) - index)
+            at.insert(index, value)
 
     def remove(self, path: list[str]) -> Any:
         at, step = self.parent(path)
         if isinstance(at, list):
-            return at.pop(_index(step, len(at)))
+            index = _index(step, len(at))
+            self.shift(len(at) - index)
+            return at.pop(index)
         if step not in at:
             raise _DoesNotFit("there is nothing to remove")
         return at.pop(step)

@@ -82,6 +82,7 @@ def _retained(original: Object, patch: Object) -> Object:
     keys = patch[_RETAIN]
     if not isinstance(keys, list):
         raise errors.BadRequest(f"{_RETAIN} must be a list of field names")
+    keys = {key for key in keys if isinstance(key, str)}
     for key, value in patch.items():
         if value is not None and key not in keys and not key.startswith("$"):
             raise errors.BadRequest(f"the patch sets {key!r}, which its {_RETAIN} leaves out")
@@ -152,14 +153,15 @@ def _merge_lists(before: list[Any], patch: list[Any], node: Node, field: str) ->
         raise errors.BadRequest(f"{field!r} cannot be merged: its elements have no merge key")
     kept, changes = _special_elements(before, patch, name, field)
     result = [copied(element) for element in kept]
+    there = _places([element.get(name) for element in result])
     for change in changes:
         named = _key_of(change, name, field)
-        for index, element in enumerate(result):
-            if element.get(name) == named:
-                result[index] = _merge_objects(element, change, node.items)
-                break
-        else:
+        index = there.get(named)
+        if index is None:
+            there[named] = len(result)
             result.append(_plain(change))
+        else:
+            result[index] = _merge_objects(result[index], change, node.items)
     return _interleaved(
         result,
         order=[change[name] for change in changes],
@@ -179,12 +181,12 @@ def _of_objects(before: list[Any], patch: list[Any], field: str) -> bool:
 def _special_elements(before: list[Any], patch: list[Any], name: str, field: str) -> tuple[list[Any], list[Any]]:
     """What stays of the original, and what is merged into it, after the elements that carry `$patch`."""
     ordinary = [element for element in patch if _PATCH not in element]
-    gone = []
+    gone = set()
     replaced = False
     for element in patch:
         match element.get(_PATCH, _ABSENT):
             case "delete":
-                gone.append(_key_of(element, name, field))
+                gone.add(_key_of(element, name, field))
             case "replace":
                 replaced = True
             case other if other is not _ABSENT:
@@ -204,7 +206,8 @@ def _key_of(element: Object, name: str, field: str) -> Any:
 def _without(before: list[Any], deleted: list[Any], field: str) -> list[Any]:
     if _of_objects(before, deleted, field):
         raise errors.BadRequest(f"{_DELETE}/{field} is for lists of plain values; use {_PATCH}: delete in its elements")
-    return [value for value in before if value not in deleted]
+    gone = set(deleted)
+    return [value for value in before if value not in gone]
 
 
 def _ordered(before: Any, value: Any, order: list[Any], node: Node | None, field: str) -> Any:
@@ -230,9 +233,12 @@ def _server_order(before: list[Any], patch: list[Any], name: str) -> list[Any]:
     """The order that the server knows. kube-apiserver lets a new element inherit the place of a deleted one, last."""
     keys = [each.get(name) if isinstance(each, dict) else each for each in before]
     changes = [each for each in patch if isinstance(each, dict)]
-    gone = [each.get(name) for each in changes if each.get(_PATCH) == "delete"]
+    if any(isinstance(each.get(name), dict | list) for each in changes):
+        raise errors.BadRequest(f"an element in the patch has an object for its merge key {name!r}")
+    gone = {each.get(name) for each in changes if each.get(_PATCH) == "delete"}
     kept = [key for key in keys if key not in gone]
-    new = [each.get(name) for each in changes if _PATCH not in each and each.get(name) not in kept]
+    known = set(kept)
+    new = [each.get(name) for each in changes if _PATCH not in each and each.get(name) not in known]
     return kept + new[: len(keys) - len(kept)]
 
 

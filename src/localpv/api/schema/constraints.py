@@ -13,6 +13,10 @@ from localpv.api.schema.node import Node
 from localpv.api.schema.values import check_values
 
 Schema = dict[str, Any]
+
+_MOST_NAMED = 100
+"""Values of an enum that are told to who used another one."""
+
 Check = Callable[[str, Any], FieldErrors]
 
 
@@ -117,7 +121,7 @@ def _count(kind: type[Sized], noun: str, least: int | None, most: int | None) ->
 
 def _enum(allowed: list[Any]) -> Check:
     keys = frozenset(map(identity, allowed))
-    names = [value if isinstance(value, str) else json.dumps(value) for value in allowed]
+    names = [value if isinstance(value, str) else json.dumps(value) for value in allowed[:_MOST_NAMED]]
 
     def check(path: str, value: Any) -> FieldErrors:
         return [] if identity(value) in keys else [fields.not_supported(path, value, names)]

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-from typing import Any
+from typing import Any, Final
 
 from localpv.api.schema.places import Place, spelled
+
+MOST_FINDINGS: Final = 100
+"""Fields that are told of; Kubernetes has the same limit."""
 
 
 class _Repeated(Exception):
@@ -42,10 +45,12 @@ _QUICK = json.JSONDecoder(object_pairs_hook=_count).decode
 
 
 def _search(value: Any, place: Place, found: dict[str, None]) -> None:
+    if len(found) >= MOST_FINDINGS:
+        return
     if isinstance(value, _Pairs):
         seen: set[str] = set()
         for key, child in value:
-            if key in seen:
+            if key in seen and len(found) < MOST_FINDINGS:
                 found[spelled((place, key))] = None
             seen.add(key)
             _search(child, (place, key), found)

@@ -18,7 +18,7 @@ def check_values(value: Any, node: Node, path: str = "") -> FieldErrors:
 
 
 def _check(value: Any, node: Node, place: Place, errors: FieldErrors) -> None:
-    if value is None or not node.custom:
+    if value is None or not node.custom or len(errors) >= fields.MOST:
         return
     if node.checks:
         path = spelled(place)

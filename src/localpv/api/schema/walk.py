@@ -15,7 +15,7 @@ from localpv.api.fields import FieldErrors
 from localpv.api.objects import Object
 from localpv.api.schema import scalars
 from localpv.api.schema.defaults import apply_defaults
-from localpv.api.schema.duplicates import duplicate_fields
+from localpv.api.schema.duplicates import MOST_FINDINGS, duplicate_fields
 from localpv.api.schema.node import MISSING, Node, Type
 from localpv.api.schema.places import Place, spelled
 from localpv.api.schema.values import check_values
@@ -75,7 +75,7 @@ class _Walk:
         for key, item in value.items():
             child = known.get(key)
             if child is None:
-                self.taken.unknown.append(spelled((place, key)))
+                self.unknown((place, key))
             elif item is not None:
                 kind = child.type
                 if kind is _STRING:
@@ -196,9 +196,17 @@ class _Walk:
         return self.refuse(item, fields.type_invalid(spelled(place), got, f"must be of type {wanted}, not {got}"))
 
     def refuse(self, item: Any, error: fields.FieldError) -> Any:
-        self.taken.type_errors.append(error)
+        self.wrong(error)
         self.taken.undecodable = True
         return item
+
+    def unknown(self, place: Place) -> None:
+        if len(self.taken.unknown) < MOST_FINDINGS:
+            self.taken.unknown.append(spelled(place))
+
+    def wrong(self, error: fields.FieldError) -> None:
+        if len(self.taken.type_errors) < fields.MOST:
+            self.taken.type_errors.append(error)
 
     # Custom kinds: JSON stays JSON, and the schema decides what stays.
 
@@ -210,7 +218,7 @@ class _Walk:
             if child is None:
                 if node.preserve_unknown:
                     continue
-                self.taken.unknown.append(spelled((place, key)))
+                self.unknown((place, key))
             elif item is None:
                 if child.nullable:
                     continue
@@ -251,7 +259,7 @@ class _Walk:
         elif scalars.custom_fits(item, kind):
             # 1.0 is an integer here, and is written as one from now on.
             return int(item) if type(item) is float and item.is_integer() else item
-        self.taken.type_errors.append(self.wrong_type(item, node, place))
+        self.wrong(self.wrong_type(item, node, place))
         return item
 
     def custom_list(self, value: list[Any], node: Node, place: Place) -> None:
@@ -262,7 +270,7 @@ class _Walk:
             if item is None:
                 # A default takes the place of null later; without one, null is a value of the wrong type.
                 if not items.nullable and items.default is MISSING and items.type is not _ANY:
-                    self.taken.type_errors.append(self.wrong_type(None, items, (place, index)))
+                    self.wrong(self.wrong_type(None, items, (place, index)))
                 continue
             changed = self.custom(item, items, (place, index))
             if changed is not item:

@@ -221,10 +221,11 @@ def _wrong_actions(actions: Sequence[str], path: str) -> FieldErrors:
     if not actions:
         return [fields.required(path, "at least one action is needed")]
     errors = []
+    again = fields.repeated(actions)
     for index, action in enumerate(actions):
         if action not in _ACTIONS:
             errors.append(fields.not_supported(f"{path}[{index}]", action, _ACTIONS))
-        if action in actions[:index]:
+        if index in again:
             errors.append(fields.duplicate(f"{path}[{index}]", action))
     if "Deny" in actions and "Warn" in actions:
         errors.append(fields.invalid(path, actions, "Deny and Warn would say the same thing twice: choose one"))

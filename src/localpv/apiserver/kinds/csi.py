@@ -126,10 +126,11 @@ def _node_errors(drivers: list[Object]) -> Errors:
             yield fields.duplicate(f"{path}.name", name)
         seen.add(name)
         keys = driver.get("topologyKeys") or []
+        again = fields.repeated(keys)
         for position, key in enumerate(keys):
             if not key:
                 yield fields.required(path, "a topology key must not be empty")
-            if key in keys[:position]:
+            if position in again:
                 yield fields.duplicate(path, key)
             for sentence in names.qualified_name(key):
                 yield fields.invalid(path, key, sentence)

@@ -108,10 +108,11 @@ def _wrong_exit_codes(codes: Object, path: str, containers: Collection[str]) -> 
         errors.append(fields.invalid(f"{path}.values", values, "at least one exit code is needed"))
     elif len(values) > _MAX_EXIT_CODES:
         errors.append(fields.too_many(f"{path}.values", len(values), _MAX_EXIT_CODES))
+    again = fields.repeated(values)
     for index, value in enumerate(values):
         if operator == "In" and value == 0:
             errors.append(fields.invalid(f"{path}.values[{index}]", value, "0 is no failure"))
-        if value in values[:index]:
+        if index in again:
             errors.append(fields.duplicate(f"{path}.values[{index}]", value))
     if values != sorted(values):
         errors.append(fields.invalid(f"{path}.values", values, "must be in rising order"))

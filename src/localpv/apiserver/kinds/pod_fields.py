@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from localpv.api import fields, names, quantity
@@ -38,8 +37,6 @@ _HUGE_PAGES = ("limits.hugepages-", "requests.hugepages-")
 _CPU_DIVISORS = frozenset({"1", "1m"})
 _BYTE_DIVISORS = frozenset({"1"} | {f"1{unit}{binary}" for unit in "KMGTPE" for binary in ("", "i")} - {"1K"} | {"1k"})
 
-_subscript = re.compile(r"(.+)\['(.*)'\]").fullmatch
-
 
 def field_ref(reference: Object, path: str, allowed: tuple[str, ...]) -> Errors:
     """A field of the pod: by its path, or one label or annotation by its key."""
@@ -53,9 +50,9 @@ def field_ref(reference: Object, path: str, allowed: tuple[str, ...]) -> Errors:
     if version != "v1":
         yield fields.invalid(f"{path}.fieldPath", field, f"there is no pod in version {version}")
         return
-    found = _subscript(field)
-    if found:
-        parent, key = found.groups()
+    parent, subscript, key = field.partition("['")
+    if parent and subscript and key.endswith("']"):
+        key = key.removesuffix("']")
         if parent not in ("metadata.annotations", "metadata.labels"):
             yield fields.invalid(f"{path}.fieldPath", field, "only labels and annotations can be picked by key")
             return

@@ -108,7 +108,7 @@ def _divides(name: str, value: Quantity) -> bool:
 
 
 def _claims(entries: list[Object], path: str, known: frozenset[str]) -> Errors:
-    seen: set[tuple[str, str]] = set()
+    seen: dict[str, set[str]] = {}
     for index, entry in enumerate(entries):
         at, name, request = f"{path}[{index}]", entry.get("name", ""), entry.get("request", "")
         if not name:
@@ -116,10 +116,11 @@ def _claims(entries: list[Object], path: str, known: frozenset[str]) -> Errors:
             continue
         for sentence in names.dns_label(request) if request else ():
             yield fields.invalid(f"{at}.request", request, sentence)
-        overlaps = any(name == other and (not request or not part or request == part) for other, part in seen)
-        if overlaps:
+        # All of a claim overlaps with each part of it.
+        parts = seen.setdefault(name, set())
+        if (parts and not request) or not parts.isdisjoint(("", request)):
             yield fields.duplicate(at, f"{name}/{request}" if request else name)
-        seen.add((name, request))
+        parts.add(request)
         if name not in known:
             yield fields.not_found(at, name)
 

@@ -95,17 +95,18 @@ def _label_keys(term: Object, path: str) -> Errors:
             for index, key in enumerate(keys):
                 for sentence in names.qualified_name(key):
                     yield fields.invalid(f"{path}.{name}[{index}]", key, sentence)
-    matched = term.get("matchLabelKeys") or []
+    matched = {key: index for index, key in reversed([*enumerate(term.get("matchLabelKeys") or ())])}
+    mismatched = set(term.get("mismatchLabelKeys") or ())
     if selector is not None:
         # At this point each key of the list has become an expression of the selector: a second one came with it.
         used = set(selector.get("matchLabels") or ())
         for expression in selector.get("matchExpressions") or ():
             key = expression.get("key", "")
             if key in matched and key in used:
-                yield fields.invalid(f"{path}[{matched.index(key)}]", key, "is in matchLabelKeys and in labelSelector")
+                yield fields.invalid(f"{path}[{matched[key]}]", key, "is in matchLabelKeys and in labelSelector")
             used.add(key)
-    for index, key in enumerate(matched):
-        if key in (term.get("mismatchLabelKeys") or ()):
+    for index, key in enumerate(term.get("matchLabelKeys") or ()):
+        if key in mismatched:
             why = "is in matchLabelKeys and in mismatchLabelKeys"
             yield fields.invalid(f"{path}.matchLabelKeys[{index}]", key, why)
 
@@ -136,6 +137,9 @@ def toleration_errors(tolerations: list[Object], path: str) -> Errors:
 
 
 def _spread(constraints: list[Object], path: str) -> Errors:
+    pairs = [(each.get("topologyKey", ""), each.get("whenUnsatisfiable", "")) for each in constraints]
+    # It is the first of two that is told of.
+    again = {len(pairs) - 1 - index for index in fields.repeated(reversed(pairs))}
     for index, constraint in enumerate(constraints):
         at = f"{path}[{index}]"
         key, action = constraint.get("topologyKey", ""), constraint.get("whenUnsatisfiable", "")
@@ -145,8 +149,7 @@ def _spread(constraints: list[Object], path: str) -> Errors:
             yield fields.required(f"{at}.topologyKey", "must not be empty")
         if action not in UNSATISFIABLE:
             yield fields.not_supported(f"{at}.whenUnsatisfiable", action, UNSATISFIABLE)
-        rest = ((each.get("topologyKey", ""), each.get("whenUnsatisfiable", "")) for each in constraints[index + 1 :])
-        if (key, action) in rest:
+        if index in again:
             yield fields.duplicate(f"{at}.{{topologyKey, whenUnsatisfiable}}", f"{{{key}, {action}}}")
         domains = constraint.get("minDomains")
         if domains is not None and domains <= 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from localpv.api import fields
 from localpv.api.fields import FieldError
@@ -71,11 +72,16 @@ def _deadline_may_change(new: int | None, old: int | None) -> bool:
 
 
 def _tolerations(new: list[Object], old: list[Object]) -> Errors:
-    kept = [without(toleration, "tolerationSeconds") for toleration in new]
-    if not all(without(toleration, "tolerationSeconds") in kept for toleration in old):
+    kept, had = ({_named(toleration) for toleration in each} for each in (new, old))
+    if not had <= kept:
         yield fields.forbidden("spec.tolerations", "can be added, and only their tolerationSeconds may change")
         return
     yield from toleration_errors(new, "spec.tolerations")
+
+
+def _named(toleration: Object) -> frozenset[tuple[str, Any]]:
+    """All that tells one toleration from another."""
+    return frozenset(without(toleration, "tolerationSeconds").items())
 
 
 def _gates(new: list[Object], old: list[Object]) -> Errors:

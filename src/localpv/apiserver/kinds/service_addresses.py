@@ -109,10 +109,11 @@ def validate(spec: Object) -> FieldErrors:
             errors.append(fields.invalid("spec.clusterIPs", addresses, "the first one must be the clusterIP"))
     elif addresses:
         errors.append(fields.invalid("spec.clusterIPs", addresses, "must be empty as long as clusterIP is"))
+    again = fields.repeated(families)
     for index, family in enumerate(families):
         if family not in _FAMILIES:
             errors.append(fields.not_supported(f"spec.ipFamilies[{index}]", family, _FAMILIES))
-        if family in families[:index]:
+        if index in again:
             errors.append(fields.duplicate(f"spec.ipFamilies[{index}]", family))
     policy = spec.get("ipFamilyPolicy")
     if policy is not None and policy not in _POLICIES:

@@ -72,25 +72,25 @@ def _parameters(parameters: dict[str, str]) -> Errors:
 
 def _topologies(terms: list[Object]) -> Errors:
     # A term without requirements counts as a repetition, even the first one.
-    seen: list[dict[str, set[str]]] = [{}]
+    seen: set[frozenset[tuple[str, frozenset[str]]]] = {frozenset()}
     for index, term in enumerate(terms):
         path = f"allowedTopologies[{index}].matchLabelExpressions"
-        values_by_key: dict[str, set[str]] = {}
+        values_by_key: dict[str, frozenset[str]] = {}
         for place, requirement in enumerate(term.get("matchLabelExpressions") or ()):
             key, values = requirement.get("key", ""), requirement.get("values") or []
             if not values:
                 yield fields.required(f"{path}[{place}].values")
-            for position, value in enumerate(values):
-                if value in values[:position]:
-                    yield fields.duplicate(f"{path}[{place}].values[{position}]", value)
+            for position in sorted(fields.repeated(values)):
+                yield fields.duplicate(f"{path}[{place}].values[{position}]", values[position])
             for sentence in names.qualified_name(key):
                 yield fields.invalid(f"{path}[{place}].key", key, sentence)
             if key in values_by_key:
                 yield fields.duplicate(f"{path}[{place}].key", key)
-            values_by_key[key] = set(values)
-        if values_by_key in seen:
+            values_by_key[key] = frozenset(values)
+        whole = frozenset(values_by_key.items())
+        if whole in seen:
             yield fields.duplicate(path, "")
-        seen.append(values_by_key)
+        seen.add(whole)
 
 
 def _changes(obj: Object, old: Object) -> Errors:

@@ -25,7 +25,7 @@ _FALSE = frozenset({"false", "no", "off", "n"})
 _NULL = "tag:yaml.org,2002:null"
 _MERGE = "tag:yaml.org,2002:merge"
 _UNIT_SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9}
-_duration_part = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(h|ms|m|s|us|µs|μs|ns)")
+_duration_part = re.compile(r"([0-9]++\.?+[0-9]*+|\.[0-9]++)(h|ms|m|s|us|µs|μs|ns)")
 
 
 class Node(Protocol):
@@ -206,11 +206,11 @@ def duration(text: str) -> float | None:
     """Seconds of a duration as Go writes it: 1h30m, 5m0s, 250ms, 0; None when it is none, or negative."""
     if text.lstrip("+") == "0":
         return 0.0
-    rest, seconds = text.removeprefix("+"), 0.0
-    while found := _duration_part.match(rest):
+    text, seconds, at = text.removeprefix("+"), 0.0, 0
+    while found := _duration_part.match(text, at):
         seconds += float(found[1]) * _UNIT_SECONDS[found[2]]
-        rest = rest[found.end() :]
-        if not rest:
+        at = found.end()
+        if at == len(text):
             return seconds
     return None
 

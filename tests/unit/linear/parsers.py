@@ -1,0 +1,185 @@
+"""Every parser of a text that a client may have sent, by its name, as a function of that text."""
+
+from __future__ import annotations
+
+import inspect
+import pkgutil
+from collections.abc import Callable, Iterator
+from importlib import import_module
+
+from localpv.api import jsonpath, names, node_selector, quantity, selectors, volume_affinity, yaml_scalars, yamls
+from localpv.api.kinds import meta
+from localpv.api.managed import elements, managers
+from localpv.api.schema import duplicates, formats, patterns, scalars
+from localpv.api.schema.catalogue import MICRO_TIME
+from localpv.api.schema.node import Node, Type
+from localpv.api.translate import texts
+from localpv.apiserver import addresses, body, call, discovery, negotiation
+from localpv.apiserver.auth import attributes, identity, jwt
+from localpv.apiserver.kinds import (
+    configmap,
+    job_policies,
+    pod_fields,
+    pod_names,
+    pod_security,
+    service_addresses,
+    service_checks,
+    volume_paths,
+    volume_sources,
+    workload_common,
+)
+from localpv.apiserver.tables import durations
+from localpv.client import credentials
+from localpv.lifecycle.config import globs, reading, values
+from localpv.pods import environment, logs
+from localpv.pods.images import references
+
+Parser = Callable[[str], object]
+
+_time = Node(type=Type.STRING, format="date-time")
+_micro_time = Node(type=Type.STRING, format="date-time", name=MICRO_TIME)
+_bytes = Node(type=Type.STRING, format="byte")
+_quantity = Node(type=Type.QUANTITY)
+
+PARSERS: dict[str, Parser] = {
+    "api.jsonpath.compile": jsonpath.Path,
+    "api.jsonpath.fields": jsonpath.fields,
+    "api.kinds.meta.read_time": meta.read_time,
+    "api.managed.elements.canonical": lambda text: elements.canonical(f"v:{text}"),
+    "api.managed.elements.quoted": elements.quoted,
+    "api.managed.managers.manager_from_user_agent": managers.manager_from_user_agent,
+    "api.managed.managers.name_of": lambda text: managers.name_of(text, text),
+    "api.managed.managers.validate": managers.validate,
+    "api.quantity.canonical": quantity.canonical,
+    "api.quantity.canonical_resource": quantity.canonical_resource,
+    "api.schema.duplicates.duplicate_fields": lambda text: duplicates.duplicate_fields(text.encode()),
+    "api.schema.patterns.Effort": lambda text: patterns.Effort().check(text),
+    "api.schema.patterns.found": lambda text: patterns.found("^(a+)+$|(a|aa)+b|([a-z]+[0-9]?)*!", text),
+    "api.schema.scalars.read bytes": lambda text: scalars.read(text, _bytes),
+    "api.schema.scalars.read micro time": lambda text: scalars.read(text, _micro_time),
+    "api.schema.scalars.read quantity": lambda text: scalars.read(text, _quantity),
+    "api.schema.scalars.read time": lambda text: scalars.read(text, _time),
+    "api.selectors.parse": selectors.parse,
+    "api.selectors.parse_fields": selectors.parse_fields,
+    "api.selectors.whole_number": selectors.whole_number,
+    "api.translate.texts.translate": texts.translate,
+    "api.volume_affinity.annotation_errors": volume_affinity.annotation_errors,
+    "api.volume_affinity.parse": volume_affinity.parse,
+    "api.yaml_scalars.resolved": lambda text: text and yaml_scalars.resolved(text),
+    "api.yaml_scalars.tagged": lambda text: yaml_scalars.tagged("tag:yaml.org,2002:binary", text),
+    "api.yamls.compose": yamls.compose,
+    "api.yamls.load": yamls.load,
+    "api.yamls.load_all": yamls.load_all,
+    "api.yamls.load_in_turns": lambda text: [*yamls.load_in_turns(text)],
+    "apiserver.addresses.parse": lambda text: addresses.parse(f"/apis/{text}"),
+    "apiserver.addresses.parse_query": addresses.parse_query,
+    "apiserver.auth.attributes.quoted": attributes.quoted,
+    "apiserver.auth.identity.split_account": identity.split_account,
+    "apiserver.auth.jwt.claims": lambda text: jwt.claims(text, b"key"),
+    "apiserver.body.decode": lambda text: body.decode(text.encode(), "application/json"),
+    "apiserver.body.decode protobuf": lambda text: body.decode(b"k8s\x00" + text.encode(), body.PROTOBUF),
+    "apiserver.body.decode_json": lambda text: body.decode_json(text.encode()),
+    "apiserver.body.decode_yaml": lambda text: body.decode_yaml(text.encode()),
+    "apiserver.body.media_type": body.media_type,
+    "apiserver.call.Call": lambda text: call.Call(kind=None, query={"n": text}).number("n"),  # type: ignore[arg-type]
+    "apiserver.discovery.version_order": discovery.version_order,
+    "apiserver.discovery.wants_aggregated": discovery.wants_aggregated,
+    "apiserver.kinds.configmap.decoded_size": configmap.decoded_size,
+    "apiserver.kinds.configmap.text_size": configmap.text_size,
+    "apiserver.kinds.job_policies.intervals": lambda text: job_policies.intervals(text, 10),
+    "apiserver.kinds.service_addresses.is_address": service_addresses.is_address,
+    "apiserver.kinds.service_checks.wrong_external_address": (
+        lambda text: service_checks.wrong_external_address(text, "a")
+    ),
+    "apiserver.kinds.service_checks.wrong_external_name": service_checks.wrong_external_name,
+    "apiserver.kinds.volume_sources.csi_driver_name": lambda text: [*volume_sources.csi_driver_name(text, "a")],
+    "apiserver.negotiation.form": negotiation.form,
+    "apiserver.tables.durations.moment": durations.moment,
+    "client.credentials.bearer": credentials.bearer,
+    "client.credentials.decode_data": lambda text: credentials.decode_data(text, where="a"),
+    "lifecycle.config.globs.match": lambda text: globs.match(text[:1000], "a" * 255),
+    "lifecycle.config.globs.NamePattern": globs.NamePattern,
+    "lifecycle.config.reading.read": lambda text: reading.read({"storageClassMap": text, "labelsForPV": text}),
+    "lifecycle.config.values.duration": values.duration,
+    "lifecycle.config.values.parse": lambda text: values.parse("a", text, values.Notes()),
+    "pods.environment.expand": lambda text: environment.expand(text, {"a": "b"}),
+    "pods.images.references.parse": references.parse,
+    "pods.logs.read_line": lambda text: logs.read_line(text.encode()),
+    **{f"api.names.{name}": getattr(names, name) for name in
+       ("config_map_key", "dns1035_label", "dns_label", "dns_subdomain", "label_value", "path_segment",
+        "qualified_name")},
+    **{f"api.schema.formats.check_of {name}": check for name, check in formats._CHECKS.items()},
+    **{f"apiserver.kinds.pod_names.{name}": getattr(pod_names, name) for name in
+       ("family", "header", "port_name", "pull_policy", "variable")},
+    "apiserver.kinds.volume_paths.inside": lambda text: volume_paths.inside(text, "a"),
+    "apiserver.kinds.volume_paths.inside_and_not_reserved": (
+        lambda text: volume_paths.inside_and_not_reserved(text, "a")
+    ),
+    "apiserver.kinds.volume_paths.no_backsteps": lambda text: volume_paths.no_backsteps(text, "a"),
+    # Expressions of validators that have no function of their own.
+    "apiserver.kinds.pod_fields": lambda text: [
+        *pod_fields.field_ref({"apiVersion": "v1", "fieldPath": text}, "a", ())
+    ],
+    "apiserver.kinds.pod_security": pod_security._is_sysctl,
+    "apiserver.kinds.volume_sources iqn": volume_sources._is_iqn,
+    "apiserver.kinds.volume_sources host and port": volume_sources._host_and_port,
+    "apiserver.kinds.workload_common": workload_common._IS_PERCENT,
+    "api.node_selector": lambda text: [*node_selector.validate_term(
+        {"matchExpressions": [{"key": text, "operator": "In", "values": [text]}]}, "a")],
+}  # fmt: skip
+
+SLOW = frozenset(
+    name for name in PARSERS if any(part in name for part in ("yaml", "texts.translate", "config.", "Effort"))
+)
+"""Linear, and slow: a tenth of the length tells as much."""
+
+EXCEPTIONS = {
+    "api.crds.text": "reads a file of ours",
+    "api.crds.load": "reads a file of ours",
+    "api.managed.elements.order": "of elements that canonical has read",
+    "api.managed.elements.shown": "of elements that canonical has read",
+    "api.managed.entries.read": "of values: test_bodies",
+    "api.managed.fieldset.parse": "of values: test_bodies",
+    "api.protobuf.reading.decode": "as apiserver.body.decode",
+    "api.protobuf.special.read_json": "as apiserver.body.decode",
+    **{f"api.protobuf.wire.{name}": "a step of apiserver.body.decode" for name in
+       ("double", "length", "skip", "tag", "text", "varint")},
+    "api.protobuf.special.scalars": "a step of apiserver.body.decode",
+    "apiserver.body.json_of_yaml": "the same as decode_yaml, with turns for others",
+    "apiserver.auth.authentication.authenticate": "hands the token to jwt.claims",
+    "apiserver.responses.yaml": "of what the server has stored",
+    "lifecycle.config.environment.read": "of the administrator's own environment",
+    "pods.images.archives.load": "of a file: bounded in tests/pods/test_images.py",
+}  # fmt: skip
+
+_FIRST = {
+    "text",
+    "raw",
+    "body",
+    "held",
+    "token",
+    "accept",
+    "header",
+    "authorization",
+    "encoded",
+    "user_agent",
+    "pattern",
+}
+_VERBS = ("parse", "read", "decode", "load", "compile")
+_PACKAGES = ("api", "apiserver", "client", "lifecycle.config", "pods")
+
+
+def public() -> Iterator[str]:
+    """Functions of the code that read a text, by what they and their first parameter are called."""
+    for package in _PACKAGES:
+        root = import_module(f"localpv.{package}")
+        for module in pkgutil.walk_packages(root.__path__, f"{root.__name__}."):
+            for name, function in vars(import_module(module.name)).items():
+                if inspect.isfunction(function) and function.__module__ == module.name and not name.startswith("_"):
+                    first = next(iter(inspect.signature(function).parameters.values()), None)
+                    if first is None or not str(first.annotation).startswith(
+                        ("str", "bytes", "Any", "Mapping[str, str]")
+                    ):
+                        continue
+                    if first.name in _FIRST or name.startswith(_VERBS):
+                        yield f"{module.name.removeprefix('localpv.')}.{name}"

@@ -1,0 +1,72 @@
+"""Wherever a built-in kind has a list or a map, many elements there take time in proportion to their number."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import pytest
+from tests.unit.linear import growth, kinds
+
+from localpv.api import names, status
+from localpv.api.managed import track
+from localpv.api.patch import strategic
+from localpv.apiserver import body
+from localpv.apiserver.call import Call
+from localpv.apiserver.registry import Kind
+
+MOST = 2_000
+"""Elements. A rule that compares all with all takes a tenth of a second for as many, twenty times as long as others."""
+
+PLURALS = sorted({kind.resource.plural for kind in kinds.served().all() if kind.to_stored is None})
+
+
+def _where(plural: str) -> list[kinds.Path]:
+    """The places of a kind; those that many kinds share, metadata and the template of pods, with one of them."""
+    found = []
+    for path in kinds.places(kinds.find(plural).node):
+        steps = [name for name, _ in path]
+        if steps[0] == "metadata" and plural != "configmaps":
+            continue
+        if "template" in steps and plural != "pods":
+            continue
+        found.append(path)
+    return found
+
+
+def written(kind: Kind, obj: dict[str, Any]) -> None:
+    """What a create, an update and a patch do with a body before anything is stored."""
+    call = Call(kind=kind, namespace="d", field_validation="Warn")
+    body.take_in(obj, call, json.dumps(obj).encode())
+    strategy, api_version = kind.strategy, kind.resource.api_version
+    strategy.default(obj)
+    track.on_update(obj, None, kind.node, manager="m", time="2026-01-01T00:00:00Z", api_version=api_version)
+    strategy.prepare_for_create(obj)
+    wrong = names.validate_object_meta(
+        obj["metadata"], namespaced=kind.resource.namespaced, check_name=strategy.validate_name
+    )
+    wrong += [*strategy.validate(obj), *strategy.validate_create(obj)]
+    status.invalid(kind.resource.kind, kind.resource.group, "a", wrong)
+    strategy.warnings(obj)
+    old = copy.deepcopy(obj)
+    new = strategic.strategic_merge(old, obj, kind.node)
+    strategy.prepare_for_update(new, old)
+    names.validate_object_meta_update(new["metadata"], old["metadata"])
+    strategy.validate_update(new, old)
+    strategy.validate_status_update(new, old)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("plural", PLURALS)
+def test_many_elements_take_time_in_proportion_to_their_number(plural: str) -> None:
+    kind = kinds.find(plural)
+    for path in _where(plural):
+        place = ".".join(name for name, _ in path)
+        for same in (False, True):
+            growth.check(
+                lambda size, path=path, same=same: kinds.obj(kind, path, size, same=same),
+                lambda obj: written(kind, obj),
+                limit=MOST,
+                what=f"{plural} with many {'equal ' if same else ''}{place}",
+            )
