@@ -291,3 +291,10 @@ def test_a_binding_holds_for_the_version_it_names(api: Api, space: Space) -> Non
     binding = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": {"name": "node-1"}}
     api.post(space.core("pods", "one", "binding"), binding, expect=409)
     assert "nodeName" not in api.get(space.core("pods", "one"))["spec"]
+
+
+@pytest.mark.parametrize("header", ["Impersonate-Group", "Impersonate-Uid", "Impersonate-Extra-Team"])
+def test_nobody_acts_as_themselves_who_asks_for_a_part_of_another(api: Api, space: Space, header: str) -> None:
+    answer = api.send("POST", space.core("secrets"), builders.secret("one"), headers={header: "x"})
+    assert answer.code >= 400
+    assert api.gone(space.core("secrets", "one"))

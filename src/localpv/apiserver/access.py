@@ -39,7 +39,7 @@ class Access:
             objects=self.objects,
             now=time.time(),
         )
-        if "Impersonate-User" in headers or "Impersonate-Group" in headers or "Impersonate-Uid" in headers:
+        if any(name[:12].lower() == "impersonate-" for name in headers):
             return impersonation.apply(user, headers.items(), self.authorizer)
         return user
 
