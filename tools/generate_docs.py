@@ -239,6 +239,10 @@ LIMITS = (
     Limit("cli.bars.LINGER_SECONDS", "s", "the bar of a disk that is clean goes from the screen"),
     Limit("cli.seeing.SILENT_SECONDS", "s", "`localpv wipe` says where to look when no agent has begun"),
     Limit("programs.live.REFRESH", "s", "the live view of `localpv up` is drawn again"),
+    Limit("pods.images.unpacking.MOST_BYTES", "bytes", "an image that unpacks to more is refused"),
+    Limit("pods.images.unpacking.MOST_FILES", "entries", "an image of more files is refused"),
+    Limit("pods.images.unpacking.MOST_HEADER", "bytes", "an image with a longer header is refused"),
+    Limit("pods.images.archives.MOST_LAYERS", "layers", "an image of more layers is refused"),
     Limit("lifecycle.discover.discovery.SETTLE_SECONDS", "s", "a new plain directory is offered"),
 )  # fmt: skip
 """What is bounded, and what happens then. Prose quotes them as `NAME` (value); a test compares that with the code."""

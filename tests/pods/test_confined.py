@@ -136,6 +136,13 @@ def test_runtime_default_filters_system_calls_and_lets_ordinary_programs_work(ma
     assert found == dict.fromkeys(found, errno.EPERM) and found.keys() >= {"unshare", "keyctl", "vsock"}
 
 
+def test_what_is_started_in_a_filtered_container_later_is_filtered_too(machine: Machine) -> None:
+    look = {"exec": {"command": ["grep", "-q", "^Seccomp:.*2$", "/proc/self/status"]}, "periodSeconds": 1}
+    one = {"name": "main", "image": "busybox", "command": ["sleep", "1000"], "readinessProbe": look}
+    machine.create({"containers": [one], "securityContext": DEFAULT}, "probed")
+    machine.until_ready("probed")
+
+
 @pytest.mark.parametrize("security", [{}, {"seccompProfile": {"type": "Unconfined"}}], ids=["unset", "Unconfined"])
 def test_container_without_a_profile_may_call_everything(machine: Machine, security: dict[str, Any]) -> None:
     spec = {"securityContext": DEFAULT} if security else {}

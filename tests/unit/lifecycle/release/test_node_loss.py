@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from tests.unit.lifecycle.worlds import CLASS, NODE, World, a_node, replace, settings
 
+from localpv.api import volume_affinity
 from localpv.api.kinds import (
     Node,
     NodeSelector,
@@ -272,3 +274,18 @@ def test_volume_of_which_nobody_knows_the_nodes_is_not_lost() -> None:
     volume = World().published()
     bare = replace(volume, metadata=replace(volume.metadata, labels={}), spec=replace(volume.spec, node_affinity=None))
     assert not node_loss.is_lost(bare, [])
+
+
+@pytest.mark.seed("AFF-7")
+def test_node_of_a_volume_is_known_by_the_annotation_of_old_too() -> None:
+    volume = World().published()
+    assert volume.spec.node_affinity is not None and volume.spec.node_affinity.required is not None
+    terms = msgspec.to_builtins(volume.spec.node_affinity.required)["nodeSelectorTerms"]
+
+    def annotated(text: str) -> PersistentVolume:
+        metadata = replace(volume.metadata, labels={}, annotations={volume_affinity.ANNOTATION: text})
+        return replace(volume, metadata=metadata, spec=replace(volume.spec, node_affinity=None))
+
+    old = annotated(volume_affinity.annotation(terms))
+    assert node_loss.is_lost(old, [a_node("n2")]) and not node_loss.is_lost(old, [a_node("n1")])
+    assert not node_loss.is_lost(annotated("{"), []), "nobody can tell whose it is, so nothing is given up"
