@@ -18,7 +18,7 @@ def run_once(machine: Machine, name: str, script: str, spec: dict[str, Any] | No
     machine.create({"containers": [one], "restartPolicy": "Never", **(spec or {})}, name)
     pod = machine.until_phase(name, "Succeeded", "Failed")
     text = machine.logs(name)
-    assert pod["status"]["phase"] == "Succeeded", text
+    assert pod["status"]["phase"] == "Succeeded", (text, main(pod)["state"])
     return text
 
 

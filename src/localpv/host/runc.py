@@ -108,11 +108,13 @@ class RuncContainers:
         exists = (state / "state.json").exists()
         # Whoever starts a container removes this pipe, and may have been killed just before.
         started = exists and (not (state / "exec.fifo").exists() or monitors.is_under_way(bundle.folder))
+        # First: it writes the exit code and then ends, so after a look that finds it gone the code is there.
+        watched = self._monitor(bundle) is not None
         code, ended_at = monitors.ended(bundle.folder)
         return Seen(
             exists=exists,
             started=started or code is not None,
-            running=started and code is None and self._monitor(bundle) is not None,
+            running=started and code is None and watched,
             exit_code=code,
             ended_at=ended_at,
             out_of_memory=(bundle.folder / "oom").exists(),
