@@ -67,6 +67,9 @@ async def refuse_another_directory(
     if mount is None:
         return
     now = await devices.behind(mount)
+    if not (is_mount_point and mount.root == "/"):
+        # A part of a file system is known by its own inode, as discovery recorded it.
+        now = now.of_directory(await devices.directory(source.own_path, mount))
     if not recorded.same_device(now):
         raise _another(recorded, now, spec, contents=True)
 
