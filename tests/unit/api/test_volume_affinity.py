@@ -113,6 +113,7 @@ def test_nobody_else_reads_the_node_affinity_of_a_volume() -> None:
     writers = {
         *("apiserver/kinds/persistentvolume.py", "apiserver/kinds/volume_spec.py", "api/translate/drafts.py"),
         *("lifecycle/publish/volume.py", "lifecycle/migrate/affinity.py"),
+        "lifecycle/mount/others.py",  # a list of the names of fields
     }
     # `nodeAffinity` of pods, which is another field of the same name.
     of_pods = {
