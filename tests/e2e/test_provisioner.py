@@ -142,14 +142,18 @@ def test_link_to_a_directory_or_mount_point_is_told_and_makes_no_volume_and_a_bi
             assert not status.get("eligible")
             assert "bind-mount" in status["message"]
 
-        host.run("sh", "-c", f"cd {folder} && rm {plain} && mkdir {plain} && mount --bind {base}/plain {plain}")
+        assert host.run("cat", f"{base}/plain/file") == "kept\n"
+        bind = f"mount --bind {base}/plain {plain} && mount --bind {base}/full {plain}-full"
+        host.run("sh", "-c", f"mkdir {base}/full && mv {base}/plain/file {base}/full/")  # only what is empty is offered
+        host.run("sh", "-c", f"cd {folder} && rm {plain} && mkdir {plain} {plain}-full && {bind}")
         volume = disks.offered(place, here, LIST, entry=plain)
         assert volume["spec"]["local"]["path"] == f"{folder}/{plain}"
-        assert host.run("cat", f"{folder}/{plain}/file") == "kept\n"
+        assert "'file'" in disks.told(here, LIST, "NotEmpty", entry_name=f"{plain}-full")["status"]["message"]
         assert not [one for one in disks.volumes(here, LIST) if one["spec"]["local"]["path"].endswith(mounted)]
     finally:
-        host.run("sh", "-c", f"umount {base}/mounted {folder}/{plain}", check=False)
-        host.run("rm", "-rf", "--one-file-system", base, f"{folder}/{plain}", f"{folder}/{mounted}")
+        host.run("sh", "-c", f"umount {base}/mounted {folder}/{plain} {folder}/{plain}-full", check=False)
+        made = (f"{folder}/{entry}" for entry in (plain, f"{plain}-full", mounted))
+        host.run("rm", "-rf", "--one-file-system", base, *made)
 
 
 # -- deletion ----------------------------------------------------------------------------------------------------------
