@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import subprocess
 import sys
 import tracemalloc
@@ -10,6 +12,8 @@ import pytest
 import yaml
 
 from localpv.api import yamls
+from localpv.apiserver import body
+from localpv.errors import BadRequest
 from localpv.lifecycle.config import values
 
 LAUGHS = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
@@ -131,3 +135,27 @@ def test_brackets_do_not_end_the_process() -> None:
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=50)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert "nested more than 128 levels deep" in ended.stdout
+
+
+async def test_others_have_their_turns_while_much_yaml_is_read() -> None:
+    turns, read = 0, asyncio.Event()
+
+    async def others() -> None:
+        nonlocal turns
+        while not read.is_set():
+            turns += 1
+            await asyncio.sleep(0)
+
+    meanwhile = asyncio.create_task(others())
+    text = b"a:\n" + b"- b\n" * 40_000
+    made = await body.json_of_yaml(text, "application/yaml", asyncio.Lock())
+    read.set()
+    await meanwhile
+    assert json.loads(made) == {"a": ["b"] * 40_000}
+    assert turns > 30
+
+
+async def test_a_body_in_yaml_that_is_refused_names_the_cause() -> None:
+    for raw in (LAUGHS.encode() + b"#" * body.LARGE_YAML, b"[" * (body.LARGE_YAML + 1)):
+        with pytest.raises(BadRequest, match=r"not valid YAML: line \d+: (with its aliases|is nested)"):
+            await body.json_of_yaml(raw, "application/yaml", asyncio.Lock())
