@@ -192,7 +192,7 @@ async def test_typed_claim_and_event_are_accepted(client: Client, space: Space) 
             metadata=kinds.ObjectMeta(name="one", namespace=space.name),
             spec=kinds.PersistentVolumeClaimSpec(
                 access_modes=("ReadWriteOnce",),
-                resources=kinds.ResourceRequirements(requests={"storage": "1Gi"}),
+                resources=kinds.VolumeResourceRequirements(requests={"storage": "1Gi"}),
                 selector=kinds.LabelSelector(match_labels={"a": "b"}),
                 storage_class_name="",
             ),

@@ -40,6 +40,7 @@ from localpv.api.kinds.containers import (
     NamedSource,
     Probe,
     ResourceFieldSelector,
+    ResourceRequirements,
     SecurityContext,
     SecurityProfile,
     SleepAction,
@@ -104,12 +105,12 @@ from localpv.api.kinds.volumes import (
     PersistentVolumeClaimStatus,
     PersistentVolumeSpec,
     PersistentVolumeStatus,
-    ResourceRequirements,
     StorageClass,
     TopologyRequirement,
     TopologySelectorTerm,
     TypedObjectReference,
     VolumeNodeAffinity,
+    VolumeResourceRequirements,
 )
 from localpv.api.kinds.workloads import (
     ControllerRevision,
@@ -240,6 +241,7 @@ __all__ = [
     "VolumeMount",
     "VolumeNodeAffinity",
     "VolumeProjection",
+    "VolumeResourceRequirements",
     "read_time",
     "write_time",
 ]

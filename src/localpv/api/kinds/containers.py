@@ -7,7 +7,18 @@ from collections.abc import Mapping
 import msgspec
 
 from localpv.api.kinds.meta import Part
-from localpv.api.kinds.volumes import ResourceRequirements
+from localpv.api.kinds.volumes import VolumeResourceRequirements
+
+
+class ResourceClaim(Part, frozen=True, kw_only=True):
+    """A device that a container asks for by the name of a claim of the pod."""
+
+    name: str
+    request: str = ""
+
+
+class ResourceRequirements(VolumeResourceRequirements, frozen=True, kw_only=True):
+    claims: tuple[ResourceClaim, ...] = ()
 
 
 class KeySelector(Part, frozen=True, kw_only=True):

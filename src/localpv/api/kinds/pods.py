@@ -7,11 +7,10 @@ from typing import ClassVar
 
 import msgspec
 
-from localpv.api.kinds.containers import Container, ContainerStatus, SecurityProfile
+from localpv.api.kinds.containers import Container, ContainerStatus, ResourceRequirements, SecurityProfile
 from localpv.api.kinds.meta import NOTHING, Kind, Part, resource_of
 from localpv.api.kinds.placing import Affinity, SchedulingGate, Toleration, TopologySpreadConstraint
 from localpv.api.kinds.pod_volumes import Volume
-from localpv.api.kinds.volumes import ResourceRequirements
 from localpv.api.resources import Resource
 
 

@@ -103,17 +103,9 @@ class LabelSelector(Part, frozen=True, kw_only=True):
     match_expressions: tuple[LabelSelectorRequirement, ...] = ()
 
 
-class ResourceClaim(Part, frozen=True, kw_only=True):
-    """A device that a container asks for by the name of a claim of the pod."""
-
-    name: str
-    request: str = ""
-
-
-class ResourceRequirements(Part, frozen=True, kw_only=True):
+class VolumeResourceRequirements(Part, frozen=True, kw_only=True):
     requests: Mapping[str, str] = NOTHING
     limits: Mapping[str, str] = NOTHING
-    claims: tuple[ResourceClaim, ...] = ()
 
 
 class TypedObjectReference(Part, frozen=True, kw_only=True):
@@ -128,7 +120,7 @@ class TypedObjectReference(Part, frozen=True, kw_only=True):
 class PersistentVolumeClaimSpec(Part, frozen=True, kw_only=True):
     access_modes: tuple[str, ...] = ()
     selector: LabelSelector | None = None
-    resources: ResourceRequirements = ResourceRequirements()
+    resources: VolumeResourceRequirements = VolumeResourceRequirements()
     volume_name: str = ""
     storage_class_name: str | None = None
     """None asks for the default class; an empty name asks for a volume without a class."""
