@@ -74,6 +74,12 @@ SETTINGS = {
         "connections",
         "Each costs some 60 KB. It cannot be more than the process may open files, less 256 for everything else.",
     ),
+    "--max-store-bytes": Setting(
+        "bytes",
+        "All objects are in memory; each counts with its JSON and 1,024 bytes. 1 GiB is a few hundred thousand objects."
+        " What would make it more gets 429 `exceeded quota`; an eighth is kept for localpv's own parts, and deleting"
+        " always works.",
+    ),
     "--log-level": Setting(
         "level",
         "`info` has a line for each thing that an administrator may look for later. On a terminal `localpv up` shows"
@@ -210,6 +216,10 @@ LIMITS = (
     Limit(f"{_SERVER}.transfer.TAKE_SECONDS", "s", "a connection whose client does not read is cut"),
     Limit(f"{_SERVER}.server.BACKLOG", "connections", "others get their turn before more are accepted"),
     Limit(f"{_SERVER}.body.MAX_BYTES", "bytes", "413 RequestEntityTooLarge"),
+    Limit(f"{_SERVER}.quota.MAX_OBJECT_BYTES", "bytes", "413 RequestEntityTooLarge: the object is as it was"),
+    Limit(f"{_SERVER}.quota.NAMESPACE_SHARE", "", "429: a namespace may have this part (one of so many) of the store"),
+    Limit(f"{_SERVER}.quota.RESERVE", "", "this part (one of so many) of the store is for localpv's own parts only"),
+    Limit("store.usage.OBJECT_BYTES", "bytes", "are counted for each object beside its JSON"),
     Limit(f"{_SERVER}.body.LARGE_YAML", "bytes", "others have their turns while a larger body in YAML is read"),
     Limit("api.objects.DEEPEST", "levels", "400 BadRequest: the body is nested too deep"),
     Limit("api.objects.MOST_VALUES", "values", "400 BadRequest: the body holds too many"),

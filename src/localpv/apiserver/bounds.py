@@ -38,6 +38,9 @@ class Bounds:
     failed_logins: int = 30
     """Failed logins from one address in `LOGIN_PERIOD`; further ones are answered late, and with 429."""
 
+    store_bytes: int = 1 << 30
+    """Bytes that all objects together may take (see quota.py)."""
+
 
 def client_of(user: User) -> str:
     """Whose share a user's requests are taken from."""

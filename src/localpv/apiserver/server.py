@@ -26,6 +26,7 @@ from localpv.apiserver.handler import Handler
 from localpv.apiserver.kinds.base import Gates
 from localpv.apiserver.observing import Observer, Unobserved
 from localpv.apiserver.pod_access import PodAccess
+from localpv.apiserver.quota import Quota
 from localpv.apiserver.shapes import Shapes
 from localpv.apiserver.upkeep.definitions import DefinitionKeeper
 from localpv.apiserver.upkeep.events import forget_old_events
@@ -63,7 +64,7 @@ class Settings:
     gates: Gates = field(default_factory=Gates)
 
     bounds: Bounds = field(default_factory=Bounds)
-    """How many requests and connections there may be at once."""
+    """How many requests and connections there may be at once, and how much may be stored."""
 
     durable: bool = True
     """Wait for the disk before a write is acknowledged. Only tests turn it off."""
@@ -120,7 +121,11 @@ class ApiServer:
         store, kinds = self.store, self.kinds
         authorizer = Authorizer(self.objects)
         self.access = Access(tokens=self.tokens, objects=self.objects, authorizer=authorizer)
-        self.writer = Writer(store=store, admission=Admission(objects=self.objects, authorizer=authorizer))
+        self.writer = Writer(
+            store=store,
+            admission=Admission(objects=self.objects, authorizer=authorizer),
+            quota=Quota(self.settings.bounds, store.usage),
+        )
         definitions = DefinitionKeeper(store=store, kinds=kinds, writer=self.writer)
         garbage = GarbageCollector(store=store, kinds=kinds, writer=self.writer)
         namespaces = NamespaceKeeper(

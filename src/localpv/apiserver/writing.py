@@ -18,6 +18,7 @@ from localpv.api.managed import track
 from localpv.api.objects import Object, new_uid, now
 from localpv.apiserver.admission import Admission
 from localpv.apiserver.call import Call, Reply
+from localpv.apiserver.quota import Quota
 from localpv.apiserver.registry import Kind
 from localpv.errors import AlreadyExists, BadRequest, InternalError
 from localpv.store.store import Store
@@ -46,9 +47,10 @@ class Deletion:
 class Writer:
     """All writes go through here, those of clients and those of the engine's own controllers."""
 
-    def __init__(self, *, store: Store, admission: Admission) -> None:
+    def __init__(self, *, store: Store, admission: Admission, quota: Quota) -> None:
         self._store = store
         self._admission = admission
+        self._quota = quota
 
     # -- create ----------------------------------------------------------------------------------------------------
 
@@ -256,7 +258,7 @@ class Writer:
             return await self._remove(call, key, obj), True
         if not changed:
             return Reply(encode(obj), obj=obj), False
-        return await self._put(call, key, obj, 200), False
+        return await self._put(call, key, obj, 200, ending=True), False
 
     def _set_deletion_finalizers(self, metadata: Object, propagation: str) -> bool:
         """The garbage collector's finalizers say what is to become of the dependents."""
@@ -282,15 +284,19 @@ class Writer:
         obj = decode(row.value)
         return obj if kind.from_stored is None else kind.from_stored(obj)
 
-    async def _put(self, call: Call, key: str, obj: Object, code: int) -> Reply:
-        kind = call.kind
+    async def _put(self, call: Call, key: str, obj: Object, code: int, *, ending: bool = False) -> Reply:
+        """Store an object. One that is `ending` is marked for deletion, for which there is always room."""
+        kind, store = call.kind, self._store
         if call.dry_run:
             if code == 201:
                 obj["metadata"].pop("resourceVersion", None)
             return Reply(encode(obj), code, obj)
-        obj["metadata"]["resourceVersion"] = str(self._store.next_revision())
+        revision, prefix = store.next_revision(), kind.resource.storage_prefix
+        obj["metadata"]["resourceVersion"] = str(revision)
         value = self._stored_form(kind, obj)
-        await self._store.put(kind.resource.storage_prefix, key, value)
+        if not ending:
+            self._quota.check(call, key, Row(revision, value), store.head(prefix, key))
+        await store.put(prefix, key, value)
         return Reply(value if kind.to_stored is None else encode(obj), code, obj)
 
     async def _remove(self, call: Call, key: str, obj: Object) -> Reply:

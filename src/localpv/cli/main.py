@@ -125,6 +125,13 @@ def _engine_options(command: Callable[..., None]) -> Callable[..., None]:
                 help="Open connections, watches among them; one client may have a quarter of them.",
             ),
             click.option(
+                "--max-store-bytes",
+                type=click.IntRange(min=16 << 20),
+                default=1 << 30,
+                show_default=True,
+                help="Bytes that all objects together may take; those of one namespace may take half of them.",
+            ),
+            click.option(
                 "--log-level",
                 default="info",
                 show_default=True,
@@ -163,6 +170,7 @@ def _settings(
     feature_gates: str,
     max_requests_inflight: int,
     max_connections: int,
+    max_store_bytes: int,
 ) -> Settings:
     from localpv.apiserver.bounds import Bounds
     from localpv.apiserver.kinds.base import Gates
@@ -175,7 +183,7 @@ def _settings(
         port=port,
         node_name=(node or socket.gethostname()).lower(),
         gates=Gates(**parse_gates(feature_gates)),
-        bounds=Bounds(requests=max_requests_inflight, connections=max_connections),
+        bounds=Bounds(requests=max_requests_inflight, connections=max_connections, store_bytes=max_store_bytes),
     )
 
 

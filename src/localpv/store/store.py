@@ -12,6 +12,7 @@ from localpv.errors import LocalpvError, StoreError, TooManyRequests, Unavailabl
 from localpv.store.database import Database, LogRow
 from localpv.store.lock import FolderLock
 from localpv.store.table import Change, Event, Row, Table
+from localpv.store.usage import Usage
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +34,8 @@ class Store:
         self._tables: dict[str, Table] = {}
         self._uncommitted: dict[tuple[str, str], tuple[int, Row | None]] = {}
         """Newest state of each key that has writes on their way to the disk, with the number of its last write."""
+        self.usage = Usage()
+        """What the newest state of all objects takes, with the writes that are on their way to the disk."""
         self._next_revision = 1
         self.revision = 0
         """Newest revision that is on disk and visible."""
@@ -64,6 +67,7 @@ class Store:
                 table = self.table(prefix)
                 event = Event(Change(change), key, Row(revision, value), table.rows.get(key))
                 table.apply(event, remember=revision > self.compacted)
+                self.usage.add(event)
                 self.revision = max(self.revision, revision)
         except BaseException:
             self._database.close()
@@ -147,6 +151,7 @@ class Store:
             raise TooManyRequests("too many writes are waiting for the disk", details={"retryAfterSeconds": 1})
         self._next_revision += 1
         self._uncommitted[(prefix, event.key)] = (event.revision, state)
+        self.usage.add(event)
         future: asyncio.Future[Row] = self._loop.create_future()
         if not self._decided:
             # Writes that are decided in the same turn of the loop go to the writer together.
@@ -240,7 +245,8 @@ class Store:
             self._failing = False
             self._wake.notify()
         log.error("writes were refused count=%d error=%s", len(batch), failure)
-        for _, _, future in batch:
+        for _, event, future in batch:
+            self.usage.take_back(event)
             if not future.done():
                 future.set_exception(failure)
 
