@@ -6,6 +6,7 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ import pytest
 from localpv import errors
 from localpv.host.marks import ATTRIBUTES, DiskMarks, Marks
 from localpv.host.workers import Workers
-from localpv.model.identity import Identity
+from localpv.model.identity import Identity, Twin
 from localpv.model.marks import Mark
 from localpv.testing.fake_mounting import FakeMarks
 
@@ -63,9 +64,39 @@ async def test_only_the_marks_of_the_device_itself_are_taken_off(marks: Marks, t
     assert await marks.of_device(tmp_path / "other", OTHER) is not None
 
 
-async def test_mark_that_cannot_be_read_is_of_all_devices(tmp_path: Path) -> None:
-    (tmp_path / ".localpv-used-x").write_text("{")
-    assert await DiskMarks(workers=Workers()).of_device(tmp_path / "disk", NAMED) is not None
+async def test_marked_device_that_grew_or_shrank_is_known_and_loses_its_mark_when_it_is_clean(
+    marks: Marks, tmp_path: Path
+) -> None:
+    await marks.mark_device(tmp_path / "disk", mark("disk", replace(NAMED, size_bytes=2)))
+    for size in (1, 3):
+        now = replace(NAMED, size_bytes=size)
+        assert await marks.of_device(tmp_path / "disk", now) is not None, "the data is there"
+        assert await marks.of_device(tmp_path / "other", now) is None, "a serial number that others have too"
+    await marks.forget_device(tmp_path / "disk", replace(NAMED, size_bytes=3))
+    assert await marks.of_device(tmp_path / "disk", replace(NAMED, size_bytes=3)) is None
+
+
+async def test_mark_of_a_disk_stays_when_a_copy_of_it_was_cleaned(marks: Marks, tmp_path: Path) -> None:
+    await marks.mark_device(tmp_path / "disk", mark("disk", NAMED))
+    copy = replace(NAMED, twins=(Twin("serial A", "sdb"),))
+    assert await marks.of_device(tmp_path / "copy", copy) is not None, "nobody can tell which of them it is"
+    await marks.forget_device(tmp_path / "copy", copy)
+    assert await marks.of_device(tmp_path / "disk", NAMED) is not None
+    await marks.forget_device(tmp_path / "copy", NAMED)
+    assert await marks.of_device(tmp_path / "disk", NAMED) is None, "the other one is gone: this is it"
+
+
+@pytest.mark.parametrize("folder", [False, True])
+async def test_mark_that_cannot_be_read_is_of_all_devices_and_names_its_file(tmp_path: Path, folder: bool) -> None:
+    file = tmp_path / ".localpv-used-x"
+    if folder:
+        file.mkdir()
+    else:
+        file.write_text("{")
+    marks = DiskMarks(workers=Workers())
+    await marks.forget_device(tmp_path / "disk", NAMED)
+    found = await marks.of_device(tmp_path / "disk", NAMED)
+    assert found is not None and (found.uid, found.entry) == ("", file.name)
 
 
 async def test_file_system_without_attributes_says_so(tmp_path: Path, mount: Callable[..., None]) -> None:

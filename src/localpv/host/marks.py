@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -29,6 +30,7 @@ FILE = ".localpv-used-"
 CALL_SECONDS = 10.0
 _NONE = (errno.ENOTSUP, errno.EPERM, errno.ENOSPC)
 _UNREADABLE = Mark(volume="(unreadable mark)", uid="")
+"""Of devices its entry is the name of the file: only a person can say which device it was of."""
 
 
 class Marks(Protocol):
@@ -85,7 +87,7 @@ class DiskMarks:
     async def forget_device(self, path: Path, identity: Identity) -> None:
         def forget() -> None:
             for file, mark in _marks(path, identity).items():
-                if mark is not _UNREADABLE:
+                if mark.uid and mark.ends_with(path.name, identity):
                     self._files.unlink(file, lasting=True)
 
         await self._workers.call(forget, key=str(path), timeout=CALL_SECONDS)
@@ -128,10 +130,16 @@ def _marks(path: Path, identity: Identity) -> dict[Path, Mark]:
     found = {}
     for name in sorted(os.listdir(path.parent)):
         if name.startswith(FILE):
-            with contextlib.suppress(FileNotFoundError):
+            try:
                 mark = _decoded((path.parent / name).read_bytes())
-                if mark is _UNREADABLE or mark.is_of(path.name, identity):
-                    found[path.parent / name] = mark
+            except FileNotFoundError:
+                continue
+            except OSError:
+                mark = _UNREADABLE
+            if mark is _UNREADABLE:
+                found[path.parent / name] = replace(mark, entry=name)
+            elif mark.is_of(path.name, identity):
+                found[path.parent / name] = mark
     return found
 
 

@@ -210,7 +210,7 @@ class FakeMarks:
 
     async def forget_device(self, path: Path, identity: Identity) -> None:
         marks = self.devices.get(path.parent, [])
-        marks[:] = [one for one in marks if not one.is_of(path.name, identity)]
+        marks[:] = [one for one in marks if not one.ends_with(path.name, identity)]
 
 
 @dataclass

@@ -93,6 +93,11 @@ def leaves_data(method: Sequence[str]) -> bool:
     return known is not None and known.leaves_data
 
 
+def may_leave_data(method: Sequence[str]) -> bool:
+    """The same, and of commands whatever nobody knows: whether data on a device can be what the method left."""
+    return leaves_data(method) or (bool(method) and method[0].startswith("/") and method[0] not in SCRIPTS)
+
+
 RAW_DEFAULT = Cleaner(("zeroout",), ("zeroout",))
 """For devices that are offered as such: the next tenant can read every block."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -101,6 +101,12 @@ class ClassSettings:
             return self.fs_cleaner
         default = cleaners.RAW_DEFAULT if volume_mode == VolumeMode.BLOCK else cleaners.FORMATTED_DEFAULT
         return self.block_cleaner or default
+
+    def shows_old_data(self, method: Sequence[str]) -> bool:
+        """Whether a raw device that was cleaned so has old blocks on it, which the cleaner of this class would not
+        leave: it was cleaned for another mode, or by a person's choice."""
+        own = self.cleaner(on_device=True, volume_mode=VolumeMode.BLOCK).method
+        return cleaners.leaves_data(method) and not cleaners.leaves_data(own)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,8 +8,8 @@ systems were announced, an empty one of the type that the class itself names (`f
 beforehand, and any other is refused: a node would mount it as it is and show the next tenant what is in it.
 
 Nobody knows whose data is on a disk that localpv sees for the first time, so only a blank one is offered, unless the
-class says `adoptExisting`. One that was cleaned goes by its record: what a cleaning leaves was judged when it was
-verified.
+class says `adoptExisting`. One that was cleaned goes by its record: what the method of that cleaning leaves was judged
+when it was verified.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 from localpv.api.kinds.localdisk import CleaningState, DiskKind, LocalDisk, VolumeMode
 from localpv.lifecycle import identity
+from localpv.lifecycle.config import cleaners
 from localpv.lifecycle.config.settings import ClassSettings
 from localpv.lifecycle.discover import identities
 from localpv.lifecycle.discover.facts import Facts
@@ -246,6 +247,12 @@ def used_before(case: Case) -> Finding | None:
     mark = case.facts.mark
     if mark is None:
         return None
+    if not mark.uid and mark.entry:
+        return Finding(
+            "UsedBefore",
+            f"The mark {mark.entry} in its directory cannot be read, so a pod may have had any device here that has no"
+            " volume; see what the file says, save what is needed from the device, and remove the file.",
+        )
     return Finding(
         "UsedBefore",
         f"A pod had it as volume {mark.volume}, it was not cleaned since, and nothing else is known of that volume;"
@@ -413,7 +420,9 @@ def not_blank(case: Case) -> bool:
     if contents is None:
         return True
     if contents.data and case.record is not None and cleaned(case.record, case.facts.identity):
-        return False  # what the cleaner of the class leaves on a device
+        last = case.record.status.cleaning
+        # Else somebody has written it since, past localpv: the cleaning was verified to leave nothing.
+        return last is None or not cleaners.may_leave_data(last.method)
     return not contents.blank
 
 

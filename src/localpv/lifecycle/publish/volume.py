@@ -10,7 +10,6 @@ import msgspec
 from localpv.api import kinds, volume_affinity
 from localpv.api.kinds.localdisk import DiskKind, LocalDisk, VolumeMode
 from localpv.api.objects import Object
-from localpv.lifecycle.config import cleaners
 from localpv.lifecycle.config.settings import ClassSettings, Configuration, Reclaim
 from localpv.lifecycle.publish import capacity, naming
 
@@ -122,19 +121,14 @@ def _refusal(
             "NotABlockDevice",
             f"{spec.path} is no block device, but its class offers volumes of mode Block; use another class for it.",
         )
-    if spec.volume_mode == VolumeMode.BLOCK and _shows_old_data(disk, settings):
+    last = disk.status.cleaning
+    if spec.volume_mode == VolumeMode.BLOCK and last is not None and settings.shows_old_data(last.method):
         return Refused(
             NOT_ERASED,
             f"{spec.path} was cleaned for use with a file system, which leaves old blocks; as a raw device it would"
             " show them to its next user. Run `localpv wipe` first.",
         )
     return None
-
-
-def _shows_old_data(disk: LocalDisk, settings: ClassSettings) -> bool:
-    """Whether the last cleaning was good enough for a file system only: the class had another mode then."""
-    last, own = disk.status.cleaning, settings.cleaner(on_device=True, volume_mode=VolumeMode.BLOCK).method
-    return last is not None and cleaners.leaves_data(last.method) and not cleaners.leaves_data(own)
 
 
 def _on_host(hostname: str) -> Object:

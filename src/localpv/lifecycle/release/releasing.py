@@ -9,7 +9,7 @@ import msgspec
 
 from localpv import errors
 from localpv.api.kinds import PersistentVolume
-from localpv.api.kinds.localdisk import CleanOrder, DiskKind, LocalDisk, OfferedVolume
+from localpv.api.kinds.localdisk import CleanOrder, DiskKind, LocalDisk, OfferedVolume, VolumeMode
 from localpv.client.pacing import Clock
 from localpv.lifecycle.events import Events
 from localpv.lifecycle.figures import Figures, Silent
@@ -105,6 +105,9 @@ class Releaser:
                 await self._call_off(disk, volume, cleaned)
             case deciding.Delete(clean):
                 await self._delete(disk, clean)
+            case deciding.Free(clean) if self._shows_old_data(disk):
+                # Publishing refuses it, and says what to do.
+                await self._delete(disk, clean)
             case deciding.Free(clean):
                 await self._volumes.free(clean)
                 self._events.tell(clean, "VolumeRecycled", "The disk is clean, and the volume is offered again.")
@@ -173,6 +176,16 @@ class Releaser:
         if volume is not None:
             message = "The order to clean was taken back: the volume is not released any more."
             self._events.tell(volume, "CleaningCalledOff", message, warning=True)
+
+    def _shows_old_data(self, disk: LocalDisk) -> bool:
+        settings = self._surroundings.configuration.classes.get(disk.spec.storage_class_name)
+        last = disk.status.cleaning
+        return (
+            disk.spec.volume_mode == VolumeMode.BLOCK
+            and settings is not None
+            and last is not None
+            and settings.shows_old_data(last.method)
+        )
 
     async def _delete(self, disk: LocalDisk, clean: PersistentVolume) -> None:
         try:

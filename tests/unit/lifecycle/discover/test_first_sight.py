@@ -21,11 +21,13 @@ def a_disk(machine: FakeMachine, name: str = "sdb", *, dirty: bool = False, fs: 
     machine.link(f"{FOLDER}/a", f"/dev/{name}")
 
 
-async def cleaned(world: World, entry: str = "a", *, leaves_bytes: bool = False) -> None:
+async def cleaned(
+    world: World, entry: str = "a", *, leaves_bytes: bool = False, method: tuple[str, ...] = ("fs-reset",)
+) -> None:
     """The disk was used, and its cleaning was verified."""
     disk = await world.publish(entry)
     world.machine.disks[Path("/dev/sdb")].dirty = leaves_bytes
-    cleaning = Cleaning(volume_uid="uid-a", state="Verified", method=("fs-reset",))
+    cleaning = Cleaning(volume_uid="uid-a", state="Verified", method=method)
     await world.records.write_status(disk, msgspec.structs.replace(disk.status, cleaning=cleaning))
     await world.take_back(entry)
     await world.until(entry, "Available")
@@ -111,12 +113,13 @@ async def test_directory_that_is_filled_while_it_settles_is_not_offered(machine:
         await world.until("a", "Unavailable", "NotEmpty")
 
 
+@pytest.mark.parametrize("method", [("fs-reset",), ("/scripts/quick_reset.sh",), ("/opt/own-cleaner", "--fast")])
 async def test_device_that_was_cleaned_is_offered_with_what_its_method_leaves(
-    machine: FakeMachine, tmp_path: Path
+    machine: FakeMachine, tmp_path: Path, method: tuple[str, ...]
 ) -> None:
     a_disk(machine)
     async with discovering(machine, tmp_path) as world:
-        await cleaned(world, leaves_bytes=True)
+        await cleaned(world, leaves_bytes=True, method=method)
         await world.round()
         await world.until("a", "Available")
 
@@ -135,3 +138,15 @@ async def test_another_device_in_the_place_of_a_cleaned_one_is_seen_for_the_firs
         await eventually(lambda: world.disk("a").status.cleaning is None)
         await world.round()  # what was said of the other one does not count at the next look either
         assert world.disk("a").status.reason == "NotEmpty"
+
+
+@pytest.mark.parametrize("method", [("zeroout",), ("dd-zero", "1"), ("blkdiscard",), ("zero", "1"), ("ata-erase",)])
+async def test_data_that_the_last_cleaning_cannot_have_left_is_somebodys(
+    machine: FakeMachine, tmp_path: Path, method: tuple[str, ...]
+) -> None:
+    a_disk(machine)
+    async with discovering(machine, tmp_path) as world:
+        await cleaned(world, method=method)
+        machine.disks[Path("/dev/sdb")].dirty = True  # written by hand, past localpv
+        await world.round()
+        await world.until("a", "Unavailable", "NotEmpty")

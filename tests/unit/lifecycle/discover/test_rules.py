@@ -160,7 +160,9 @@ OFFERED = {
     "a device that was cleaned by a method that leaves bytes": device_case(
         contents=BYTES,
         record=a_record(
-            kind="BlockDevice", identity_now=RECORDED, cleaning=Cleaning(volume_uid="uid-old", state="Verified")
+            kind="BlockDevice",
+            identity_now=RECORDED,
+            cleaning=Cleaning(volume_uid="uid-old", state="Verified", method=("fs-reset",)),
         ),
     ),
     "a directory with files where what exists is adopted": directory_case(
@@ -436,3 +438,12 @@ def test_where_the_class_leaves_it_open_each_kind_has_its_own_mode() -> None:
     assert rules.judge(device_case(mode="")).mode == "Block"
     assert rules.judge(mount_case(settings=settings(volume_mode=""))).mode == "Filesystem"
     assert rules.judge(device_case(mode="Filesystem")).mode == "Filesystem"
+
+
+def test_mark_that_cannot_be_read_is_told_with_what_helps() -> None:
+    """Wiping would not: nobody knows of which device of the directory it is."""
+    case = device_case()
+    unreadable = Mark(volume="(unreadable mark)", uid="", entry=".localpv-used-x")
+    found = rules.judge(replace(case, facts=replace(case.facts, mark=unreadable)))
+    assert found.reason == "UsedBefore"
+    assert ".localpv-used-x" in found.message and "localpv wipe" not in found.message

@@ -270,6 +270,27 @@ def test_recycled_volume_is_the_same_and_available_after_cleaning() -> None:
     assert world.disk.spec.volume == OfferedVolume(name=first.key, uid=first.metadata.uid, reclaim_policy="Delete")
 
 
+def test_recycled_raw_volume_is_not_offered_with_what_a_weaker_method_left() -> None:
+    """The order is from before an upgrade, whose default was another, or a person has named the method."""
+    world = World(reclaim=Reclaim.RECYCLE)
+    disk = world.find_disk(kind=DiskKind.BLOCK_DEVICE)
+    world.records.put(disk, spec=replace(disk.spec, volume_mode="Block"))
+    finish(world)
+    world.bind()
+    world.settle()
+    world.release()
+    world.settle()
+    order = world.disk.spec.clean
+    assert order is not None and order.method == ("zeroout",)
+    world.records.put(world.disk, spec=replace(world.disk.spec, clean=replace(order, method=("fs-reset",))))
+    world.clean()
+    finish(world)
+    assert world.volume is None, "the next tenant would read what the last one wrote"
+    finish(world)
+    (told,) = [each for each in world.disk.status.conditions if each.reason == volume.NOT_ERASED]
+    assert "localpv wipe" in told.message
+
+
 @pytest.mark.seed("LVD-4")
 def test_cleaning_for_an_earlier_claim_does_not_pass_for_that_of_a_later_one() -> None:
     world = World(reclaim=Reclaim.RECYCLE)
