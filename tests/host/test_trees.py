@@ -15,7 +15,7 @@ import pytest
 
 from localpv import errors
 from localpv.host import trees as trees_module
-from localpv.host.trees import KernelTrees
+from localpv.host.trees import KernelTrees, Numbers
 from localpv.model.methods import Progress
 
 
@@ -233,3 +233,54 @@ async def test_a_command_that_leaves_something_is_not_believed(trees: KernelTree
         await trees.empty_with(["true"], folder / "vol", inside=folder)
     await trees.empty_with(["sh", "-c", 'rm "$LOCAL_PV_FILESYSTEM"/file'], folder / "vol", inside=folder)
     assert os.listdir(folder / "vol") == []
+
+
+def numbers(path: Path) -> Numbers:
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        return Numbers.of(fd)
+    finally:
+        os.close(fd)
+
+
+@pytest.mark.parametrize("by_command", [False, True])
+@pytest.mark.parametrize("how", ["mounted", "unmounted", "replaced"])
+async def test_another_directory_in_its_place_at_the_last_moment_is_left_alone(
+    trees: KernelTrees, folder: Path, mount: Callable[..., None], how: str, by_command: bool
+) -> None:
+    volume = folder / "vol"
+    if how == "unmounted":
+        (volume / "precious").write_text("of the machine")
+        mount("-t", "tmpfs", "none", volume)
+    expected = numbers(volume)
+    if how == "unmounted":
+        subprocess.run(["umount", volume], check=True)
+    elif how == "mounted":
+        mount("-t", "tmpfs", "none", volume)
+    else:
+        volume.rename(folder / "away")
+        volume.mkdir()
+    if how != "unmounted":
+        (volume / "precious").write_text("of somebody")
+    with pytest.raises(errors.DeviceChanged):
+        if by_command:
+            argv = ["sh", "-c", 'rm "$LOCAL_PV_FILESYSTEM"/*']
+            await trees.empty_with(argv, volume, inside=folder, expected=expected)
+        else:
+            await trees.empty(volume, inside=folder, expected=expected)
+    assert (volume / "precious").exists()
+    await trees.empty(volume, inside=folder, expected=numbers(volume))
+    assert os.listdir(volume) == []
+
+
+async def test_mark_stays_while_anything_else_does(
+    trees: KernelTrees, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is an attribute, and all attributes go: but not before the files."""
+    volume = folder / "vol"
+    (volume / "file").touch()
+    os.setxattr(volume, "trusted.localpv.volume", b"{}")
+    monkeypatch.setattr(trees_module._Walk, "empty", lambda self, keep="": None)  # something keeps writing
+    with pytest.raises(errors.NotClean):
+        await trees.empty(volume, inside=folder)
+    assert os.getxattr(volume, "trusted.localpv.volume") == b"{}"

@@ -8,7 +8,9 @@ from dataclasses import replace
 import pytest
 from tests.journey.machine import PATTERN, Machine, open_machine
 
+from localpv import errors
 from localpv.api.kinds.localdisk import CleaningState, DiskKind
+from localpv.lifecycle.clean import places, plans
 from localpv.lifecycle.config import cleaners
 
 VERIFIED = CleaningState.VERIFIED
@@ -181,3 +183,26 @@ async def test_command_for_file_systems_gets_the_directory_and_must_leave_nothin
         (machine.folder / "now").touch()
         await machine.until(disk, VERIFIED)
     assert list(volume.iterdir()) == []
+
+
+@pytest.mark.parametrize("recorded", [DiskKind.MOUNT_POINT, DiskKind.DIRECTORY])
+async def test_what_comes_in_the_place_of_a_volume_after_the_look_is_not_emptied(
+    machine: Machine, recorded: DiskKind
+) -> None:
+    """Between the look and the act lie writes to an API server, which may take their time."""
+    volume = machine.disks / "vol"
+    volume.mkdir()
+    if recorded is DiskKind.MOUNT_POINT:
+        (volume / "precious").write_text("of the machine, below the mount")
+        machine.mount("tmpfs", volume, "-t", "tmpfs")
+    disk = await machine.record("vol", recorded)
+    hands = machine.hands()
+    target = await hands.look(disk, places.find(disk, machine.settings))
+    if recorded is DiskKind.MOUNT_POINT:
+        machine.unmount(volume)
+    else:
+        machine.mount("tmpfs", volume, "-t", "tmpfs")
+        (volume / "precious").write_text("of whoever mounted it")
+    with pytest.raises(errors.DeviceChanged):
+        await hands.clean(target, plans.Empty(), on_progress=lambda progress: None)
+    assert (volume / "precious").exists()

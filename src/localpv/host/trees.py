@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from localpv import errors
 from localpv.host import attributes, commands, openat, paths
@@ -37,18 +37,37 @@ ROUNDS = 100
 """How often a directory is read again when new files keep appearing in it."""
 
 
+class Numbers(NamedTuple):
+    """What tells an open directory from others at this moment: another one put or mounted in its place differs."""
+
+    device: int
+    inode: int
+    mount_id: int
+
+    @classmethod
+    def of(cls, fd: int) -> Numbers:
+        status = os.fstat(fd)
+        return cls(status.st_dev, status.st_ino, openat.mount_id(fd))
+
+
 class Trees(Protocol):
     """Contents of directory volumes."""
 
-    async def empty(self, path: Path, *, inside: Path, on_progress: Report | None = None) -> int:
+    async def empty(
+        self, path: Path, *, inside: Path, expected: Numbers | None = None, on_progress: Report | None = None
+    ) -> int:
         """Remove all that is in the directory `path`, which must lie inside the folder `inside`; returns how many.
+
+        DeviceChanged, before anything is removed, when it is not the `expected` directory.
 
         The directory itself becomes what a new one would be, in owner, mode, access control lists and the like.
         DeviceBusy when something is mounted below, OutsideFolder when the path leads elsewhere, NotClean when
         something is left. A `lost+found` of the volume's own stays, empty.
         """
 
-    async def empty_with(self, argv: Sequence[str], path: Path, *, inside: Path) -> None:
+    async def empty_with(
+        self, argv: Sequence[str], path: Path, *, inside: Path, expected: Numbers | None = None
+    ) -> None:
         """As `empty`, by a command of the administrator that finds the path in LOCAL_PV_FILESYSTEM; then look."""
 
 
@@ -58,26 +77,40 @@ class KernelTrees:
     def __init__(self, *, workers: Workers, mounts: KernelMounts) -> None:
         self._workers, self._mounts = workers, mounts
 
-    async def empty(self, path: Path, *, inside: Path, on_progress: Report | None = None) -> int:
+    async def empty(
+        self, path: Path, *, inside: Path, expected: Numbers | None = None, on_progress: Report | None = None
+    ) -> int:
         await self._refuse_mounts_below(path, inside=inside)
 
         def run(control: Control) -> int:
             root = paths.open_directory(inside, path)
             try:
+                _refuse_another(root, expected, path)
                 return empty_directory(root, control)
             finally:
                 os.close(root)
 
         return await self._workers.long(run, key=str(path), on_progress=on_progress)
 
-    async def empty_with(self, argv: Sequence[str], path: Path, *, inside: Path) -> None:
+    async def empty_with(
+        self, argv: Sequence[str], path: Path, *, inside: Path, expected: Numbers | None = None
+    ) -> None:
         await self._refuse_mounts_below(path, inside=inside)
-        os.close(paths.open_directory(inside, path))
+
+        def check() -> None:
+            root = paths.open_directory(inside, path)
+            try:
+                _refuse_another(root, expected, path)
+            finally:
+                os.close(root)
+
+        await self._workers.call(check, key=str(path), timeout=LOOK_SECONDS)
         await commands.run(argv, timeout=COMMAND_SECONDS, env={"LOCAL_PV_FILESYSTEM": str(path)})
 
         def look() -> None:
             root = paths.open_directory(inside, path)
             try:
+                _refuse_another(root, expected, path)
                 keep = "lost+found" if _is_whole_file_system(root) else ""
                 _verify_empty(root, keep)
                 _restore(root, keep)
@@ -94,6 +127,15 @@ class KernelTrees:
             )
 
 
+def _refuse_another(root: int, expected: Numbers | None, path: Path) -> None:
+    """By the descriptor that is worked with: what was looked at a moment ago may have been unmounted or moved away,
+    and below it lies somebody else's directory."""
+    if expected is not None and Numbers.of(root) != expected:
+        raise errors.DeviceChanged(
+            f"{path} became another directory just before it was to be emptied", hint="it is tried again by itself"
+        )
+
+
 def empty_directory(root: int, control: Control) -> int:
     """Remove all below an open directory; for callers that run in a worker thread."""
     counter = _Counter(control)
@@ -102,6 +144,7 @@ def empty_directory(root: int, control: Control) -> int:
         _Walk(root, counter).empty(keep=keep)
         if keep:
             _empty_lost_and_found(root, keep, counter)
+        _verify_empty(root, keep)  # before the mark goes with the other attributes: it says that data is left
         _restore(root, keep)
         _verify_empty(root, keep)
     except OSError as error:

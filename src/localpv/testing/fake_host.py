@@ -15,6 +15,7 @@ from pathlib import Path
 from localpv import errors
 from localpv.host import contents, paths, wiping
 from localpv.host.feeds import Feed
+from localpv.host.trees import Numbers
 from localpv.host.uevents import LOST
 from localpv.host.workers import Report
 from localpv.model import methods
@@ -345,7 +346,9 @@ class FakeTrees:
 
     emptied: list[Path] = field(default_factory=list)
 
-    async def empty(self, path: Path, *, inside: Path, on_progress: Report | None = None) -> int:
+    async def empty(
+        self, path: Path, *, inside: Path, expected: Numbers | None = None, on_progress: Report | None = None
+    ) -> int:
         self._refuse(path, inside=inside)
         await asyncio.sleep(0)
         if self.failures:
@@ -360,7 +363,9 @@ class FakeTrees:
         self.emptied.append(path)
         return count
 
-    async def empty_with(self, argv: Sequence[str], path: Path, *, inside: Path) -> None:
+    async def empty_with(
+        self, argv: Sequence[str], path: Path, *, inside: Path, expected: Numbers | None = None
+    ) -> None:
         await self.empty(path, inside=inside)
 
     def _refuse(self, path: Path, *, inside: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from localpv.api.kinds.localdisk import DiskKind, LocalDisk
+from localpv.host.trees import Numbers
 from localpv.host.workers import Report
 from localpv.lifecycle.clean.places import Place
 from localpv.lifecycle.clean.plans import Plan
@@ -28,6 +29,12 @@ class Target:
     size_bytes: int = 0
     device: Path | None = None
     """The node of a block device, links resolved."""
+
+    found: Identity | None = None
+    """What was read of a block device now: it may have grown, or have names that were not recorded."""
+
+    directory: Numbers | None = None
+    """Which directory was looked at."""
 
 
 class Hands(Protocol):

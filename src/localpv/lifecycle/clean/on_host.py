@@ -7,12 +7,12 @@ from pathlib import Path
 
 from localpv import errors
 from localpv.api.kinds.localdisk import DiskKind, LocalDisk
-from localpv.host import openat, paths
+from localpv.host import paths
 from localpv.host.devices import Devices
 from localpv.host.marks import Marks
 from localpv.host.mounts import Mounts
 from localpv.host.openers import Openers
-from localpv.host.trees import Trees
+from localpv.host.trees import Numbers, Trees
 from localpv.host.wiping import Wiping
 from localpv.host.workers import Report, Workers
 from localpv.lifecycle import identity as identities
@@ -65,13 +65,15 @@ class HostHands:
                     target.device, method, expected=target.identity, verify=self._readback, on_progress=on_progress
                 )
             case plans.Empty():
-                await self._trees.empty(place.path, inside=place.folder, on_progress=on_progress)
+                await self._trees.empty(
+                    place.path, inside=place.folder, expected=target.directory, on_progress=on_progress
+                )
             case plans.Run(argv):
                 on_progress(Progress(done=0, step="running a command"))
-                await self._trees.empty_with(argv, place.path, inside=place.folder)
-        if target.kind is DiskKind.BLOCK_DEVICE:
+                await self._trees.empty_with(argv, place.path, inside=place.folder, expected=target.directory)
+        if target.found is not None:
             # Last: until here the old data may be there. Directories lose their mark with all other attributes.
-            await self._marks.forget_device(place.path, target.identity)
+            await self._marks.forget_device(place.path, target.found)
 
     async def _look_at_device(self, place: Place, recorded: Identity) -> Target:
         located = await self._workers.call(
@@ -87,19 +89,19 @@ class HostHands:
             lock=f"device-{found.number.major}-{found.number.minor}",
             size_bytes=found.size_bytes,
             device=found.path,
+            found=found.identity,
         )
 
     async def _look_at_directory(self, place: Place, recorded: Identity, kind: DiskKind) -> Target:
-        def look() -> tuple[int, int, int]:
+        def look() -> Numbers:
             root = paths.open_directory(place.folder, place.path)
             try:
-                status = os.fstat(root)
-                return status.st_dev, status.st_ino, openat.mount_id(root)
+                return Numbers.of(root)
             finally:
                 os.close(root)
 
-        device, inode, mount_id = await self._workers.call(look, key=str(place.path), timeout=LOOK_SECONDS)
-        mount = await self._mount(mount_id, place)
+        seen = await self._workers.call(look, key=str(place.path), timeout=LOOK_SECONDS)
+        mount = await self._mount(seen.mount_id, place)
         is_mount_point = mount.mount_point == _real(place)
         # What was recorded with the volume counts, not what discovery sees there now.
         was_mount_point = recorded.mount_id > 0
@@ -119,7 +121,8 @@ class HostHands:
             kind=kind,
             place=place,
             identity=recorded,
-            lock=f"directory-{os.major(device)}-{os.minor(device)}-{inode}",
+            lock=f"directory-{os.major(seen.device)}-{os.minor(seen.device)}-{seen.inode}",
+            directory=seen,
         )
 
     async def _users_of_device(self, path: Path) -> str:

@@ -191,7 +191,7 @@ class Machine:
 class RealTrees(fake_host.FakeTrees):
     """Empties the real folders of a test, and refuses where the fake machine has something mounted."""
 
-    async def empty(self, path: Path, *, inside: Path, on_progress: Any = None) -> int:
+    async def empty(self, path: Path, *, inside: Path, expected: Any = None, on_progress: Any = None) -> int:
         self.machine.folders |= {path, *path.parents}
         await super().empty(path, inside=inside)
         for entry in sorted(path.rglob("*"), reverse=True):
