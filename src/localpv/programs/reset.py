@@ -21,10 +21,13 @@ from localpv.host.trees import KernelTrees
 from localpv.host.workers import Workers
 from localpv.lifecycle.mount.layout import Layout
 from localpv.pods import access
-from localpv.pods.places import FOLDER, Places
+from localpv.pods.places import FOLDER, RUN_FOLDER, Places
 from localpv.pods.records import Records
 from localpv.programs import down, stored
 from localpv.programs.down import Say
+
+BEGUN = ".localpv-reset"
+"""Is there from before the first removal until after the last: what is left of a data folder says that it was one."""
 
 OWN = {
     stored.FILE: "all objects of the API",
@@ -37,6 +40,7 @@ OWN = {
     "tls": "certificates",
     "kubeconfig": "",
     "lock": "",
+    BEGUN: "",
 }
 """Everything that localpv puts into its data folder, in the order in which it goes, and what it is for people."""
 
@@ -52,6 +56,7 @@ class Plan:
 
 async def look(data: Path) -> Plan:
     """What would be removed; DeviceBusy, with what is in the way, while a pod runs or anything is mounted."""
+    _refuse_others_folder(data)
     with down.locked(data):
         found = stored.read(data)
         await _refuse_users(data)
@@ -62,8 +67,10 @@ async def run(data: Path, *, say: Say) -> None:
     """Remove it all. What is gone already is no error."""
     folder, trees = Path(os.path.realpath(data)), KernelTrees(workers=Workers(), mounts=KernelMounts())
     places = Places.of(data)
+    _refuse_others_folder(data)
     with down.locked(data):
         await _refuse_users(data)  # once more: a person may have thought about the question for an hour
+        (folder / BEGUN).touch()
         if places.run.exists():
             await _remove(places.run, inside=places.run.parent, trees=trees)
         for name in OWN:
@@ -74,6 +81,18 @@ async def run(data: Path, *, say: Say) -> None:
         with contextlib.suppress(OSError):  # gone already, or somebody begins anew in it
             folder.rmdir()
     say("Everything of localpv is removed. Disks were not touched.")
+
+
+def _refuse_others_folder(data: Path) -> None:
+    """ConfigurationError for a folder that no engine had: names such as auth and demo are others' too."""
+    folder = Path(os.path.realpath(data))
+    if any((folder / sign).exists() for sign in (stored.FILE, f"{FOLDER}/{RUN_FOLDER}", BEGUN)):
+        return
+    if found := [name for name in OWN if name != "lock" and os.path.lexists(folder / name)]:
+        raise errors.ConfigurationError(
+            f"{folder} has no database of localpv, so {', '.join(found)} may be somebody else's; nothing was removed",
+            hint="name the folder of `localpv up` with --data; what is left of one must be removed by hand",
+        )
 
 
 async def _refuse_users(data: Path) -> None:
