@@ -263,6 +263,8 @@ def test_an_order_stands_when_the_command_is_stopped(admin: wire.Api) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # Whoever started this run may ignore Ctrl-C, as shells let commands in the background do.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     wire.eventually(lambda: "clean" in admin.get(f"{DISKS}/{name}")["spec"], "the order is there")
     time.sleep(0.5)

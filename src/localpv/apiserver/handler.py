@@ -225,11 +225,19 @@ class Handler:
         raw = await transfer.read(request)
         raw = await body.json_of_yaml(raw, request.headers.get("Content-Type", ""), self._large_yaml)
         call.manager = managers.name_of(query.get("fieldManager", ""), request.headers.get("User-Agent", ""))
-        if verb in ("delete", "deletecollection"):
-            return self._respond(call, await self._delete(call, verb, raw, request.content_type), form)
-        call.dry_run, call.field_validation = check_write_options(query, _OPTIONS[verb])
-        media_type = body.media_type(request.headers.get("Content-Type", ""))
-        reply = await self._write(call, verb, raw, media_type)
+        try:
+            if verb in ("delete", "deletecollection"):
+                reply = await self._delete(call, verb, raw, request.content_type)
+            else:
+                call.dry_run, call.field_validation = check_write_options(query, _OPTIONS[verb])
+                media_type = body.media_type(request.headers.get("Content-Type", ""))
+                reply = await self._write(call, verb, raw, media_type)
+        except ApiError as refusal:
+            # It may rest on a write that is not on disk yet. Whoever reads after the refusal must find the reason for
+            # it, or he sends the same again and again.
+            if not isinstance(refusal, TooManyRequests | Unavailable):
+                await self._store.settled()
+            raise
         return self._respond(call, reply, form)
 
     async def _get(self, call: Call) -> Reply:

@@ -42,6 +42,8 @@ class Store:
         self.compacted = 0
         """Watches and lists at this revision or older are refused with 410 Gone."""
         self._last_compaction_mark = 0
+        self._last: asyncio.Future[Row] | None = None
+        """The newest write of all."""
         self._decided: list[Pending] = []
         """Writes of this turn of the event loop."""
         self._queue: list[Pending] = []
@@ -157,7 +159,13 @@ class Store:
             # Writes that are decided in the same turn of the loop go to the writer together.
             self._loop.call_soon(self._hand_over)
         self._decided.append((self.table(prefix), event, future))
+        self._last = future
         return future
+
+    async def settled(self) -> None:
+        """Wait until every write that is decided by now is on disk and visible, or was refused by the disk."""
+        if self._uncommitted and self._last is not None:
+            await asyncio.wait([self._last])
 
     def _hand_over(self) -> None:
         with self._wake:
