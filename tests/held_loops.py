@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import itertools
 import os
 import re
 import subprocess
-import time
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,10 @@ from localpv.runtime.watchdog import LIMIT_SECONDS, Held, Watchdog
 
 LINE = re.compile(rb"the event loop (?:is held|goes on) seconds=[0-9.]+ cpu_seconds=([0-9.]+)[^\n]*(?:\n(?!20).*)*")
 MARK = "holds_the_loop"
+FREEZE_EVERY = 50
+"""Tests after which the garbage collector leaves alone what is there by then."""
+
+_count = itertools.count()
 
 
 class Loops:
@@ -32,19 +36,8 @@ class Loops:
         self._logs: dict[Path, int] = {}
         """How much of each log has been read."""
         self._watchdog = Watchdog(on_held=self._hear)
-        self._collected: list[tuple[float, float]] = []
-        """When the garbage collector ended, and how long it took."""
-
-    def _count_garbage(self, phase: str, _info: dict[str, int]) -> None:
-        now = time.monotonic()
-        if phase == "start":
-            self._collected.append((now, 0.0))
-        elif self._collected:
-            began, _ = self._collected.pop()
-            self._collected = [*self._collected[-100:], (now, now - began)]
 
     def install(self) -> None:
-        gc.callbacks.append(self._count_garbage)
         run_forever, popen = asyncio.BaseEventLoop.run_forever, subprocess.Popen.__init__
 
         def run(loop: asyncio.BaseEventLoop) -> None:
@@ -65,9 +58,7 @@ class Loops:
         self._logs.setdefault(log, log.stat().st_size)
 
     def _hear(self, held: Held) -> None:
-        # This process keeps what thousands of tests have left; to collect it takes longer than any work of theirs.
-        garbage = sum(took for ended, took in self._collected if ended > time.monotonic() - held.seconds)
-        if held.cpu_seconds - garbage >= LIMIT_SECONDS:
+        if held.cpu_seconds >= LIMIT_SECONDS:
             self.held.append(f"for {held.cpu_seconds:.2f} s of processor time by:\n{held.stack}")
 
     def read_logs(self) -> None:
@@ -97,6 +88,13 @@ _loops = Loops()
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", f"{MARK}: this test holds an event loop on purpose")
     _loops.install()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    # What thousands of tests have left would take the garbage collector longer than any work of one test takes.
+    if next(_count) % FREEZE_EVERY == 0:
+        gc.collect()
+        gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)
