@@ -71,9 +71,15 @@ class Loops:
                 del self._logs[path]
                 continue
             self._logs[path] = offset + len(text)
+            stack = ""
             for found in LINE.finditer(text):
+                line = found[0].decode(errors="replace")
+                if "goes on" in line:  # on a busy machine only this one tells how much it was, and not by what
+                    line += f" after:\n{stack}"
+                else:
+                    stack = line
                 if float(found[1]) >= LIMIT_SECONDS:
-                    self.held.append(f"{path.name}: {found[0].decode(errors='replace')}")
+                    self.held.append(f"{path.name}: {line}")
 
     def check(self, item: pytest.Item) -> None:
         self.read_logs()
