@@ -223,6 +223,7 @@ LIMITS = (
     Limit(f"{_SERVER}.body.LARGE_YAML", "bytes", "others have their turns while a larger body in YAML is read"),
     Limit("api.objects.DEEPEST", "levels", "400 BadRequest: the body is nested too deep"),
     Limit("api.objects.MOST_VALUES", "values", "400 BadRequest: the body holds too many"),
+    Limit("api.objects.MOST_IN_DEFINITION", "values", "the same, in a CustomResourceDefinition"),
     Limit("api.yamls.LARGEST", "bytes", "400 BadRequest: aliases of YAML count as written out"),
     Limit("api.schema.patterns.LARGEST_TOGETHER", "instructions", "422 Invalid: patterns too large together"),
     Limit(f"{_SERVER}.responses.MAX_WARNINGS", "warnings", "further warnings of the same answer are left out"),

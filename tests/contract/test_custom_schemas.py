@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from typing import Any
 
@@ -230,3 +231,30 @@ def test_apply_knows_the_list_types_of_the_schema(api: Api, space: Space) -> Non
     api.apply(path, kind.object(spec={"rules": [{"name": "a", "value": "1"}]}), manager="alice")
     made = api.apply(path, kind.object(spec={"rules": [{"name": "b", "value": "2"}]}), manager="bob")
     assert [entry["name"] for entry in made["spec"]["rules"]] == ["a", "b"]
+
+
+def _fields(levels: int, width: int) -> dict[str, Any]:
+    """A schema as generators write it when they are told to leave the descriptions out."""
+    if not levels:
+        return {"type": "string"}
+    return custom.an_object({f"field{levels}{each}": _fields(levels - 1, width) for each in range(width)})
+
+
+def test_a_schema_may_have_a_megabyte_of_fields(api: Api) -> None:
+    """The largest that people install have half of this; there are 14 bytes to a value in them."""
+    kind = Kind()
+    body = kind.definition(_fields(5, 8))
+    raw = json.dumps(body, separators=(",", ":")).encode()
+    assert 1 << 20 < len(raw) < 3 << 19
+    api.post(DEFINITIONS, raw)
+    one = f"{DEFINITIONS}/{kind.name}"
+    api.put(one, wire.eventually(lambda: _established(api, one), "the kind is served"))
+    applied = api.send("PATCH", one, raw, content_type=wire.APPLY_PATCH, fieldManager="x", force="true")
+    assert applied.code == 200
+    api.delete(one)
+
+
+def _established(api: Api, path: str) -> Any:
+    found = api.get(path)
+    conditions = {each["type"]: each["status"] for each in (found.get("status") or {}).get("conditions") or ()}
+    return found if conditions.get("Established") == "True" else None

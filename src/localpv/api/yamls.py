@@ -45,9 +45,10 @@ def load_all(text: str | bytes) -> list[Any]:
     return reader.documents
 
 
-def load_in_turns(text: str | bytes) -> Iterator[list[Any]]:
-    """As `load`, a slice at a time: the last thing it yields is a list of the document, or an empty one."""
-    reader = _Values(text)
+def load_in_turns(text: str | bytes, *, most_values: int) -> Iterator[list[Any]]:
+    """As `load`, a slice at a time: the last thing it yields is a list of the document, or an empty one. Of a document
+    that has more values, aliases aside, the rest is not read."""
+    reader = _Values(text, most_values=most_values)
     yield from reader.turns(most=1)
     yield reader.documents
 
@@ -91,9 +92,10 @@ class _Frame:
 class _Reader:
     """Follows the events of a parser. What is made of them is up to `scalar`, `collected` and `repeated`."""
 
-    def __init__(self, text: str | bytes) -> None:
+    def __init__(self, text: str | bytes, *, most_values: int = 0) -> None:
         import yaml
 
+        self._most_values = most_values
         self._error = yaml.composer.ComposerError
         # Kubernetes takes UTF-8 only; the parser would take UTF-16 as well, in which nothing of the below is seen.
         self._text = text.decode() if isinstance(text, bytes) else text
@@ -109,6 +111,10 @@ class _Reader:
     def collected(self, start: Any, items: list[Any], end: Any) -> Any:
         """A list or map of what it holds; of a map, keys and values take turns."""
         raise NotImplementedError
+
+    def whole(self, made: Any) -> Any:
+        """What a document is, once it is known to be one and no part of another."""
+        return made
 
     def repeated(self, made: Any) -> Any:
         """What an alias stands for."""
@@ -130,13 +136,16 @@ class _Reader:
         starts = (events.SequenceStartEvent, events.MappingStartEvent)
         ends = (events.SequenceEndEvent, events.MappingEndEvent)
         frames: list[_Frame] = []
-        budget = SLICE
+        budget, slices = SLICE, 0
         while True:
             budget -= 1
             if not budget:
-                budget = SLICE
+                budget, slices = SLICE, slices + 1
                 yield []
             event = parser.get_event()
+            if slices * SLICE > 3 * self._most_values + SLICE and self._most_values:
+                # A value has three at the most: its key, its beginning and its end.
+                raise self._wrong(f"has more than {self._most_values} values", event)
             kind = type(event)
             if kind is events.ScalarEvent:
                 self._size += len(event.value) + 4
@@ -174,7 +183,7 @@ class _Reader:
             if frames:
                 frames[-1].items.append(made)
             else:
-                self.documents.append(made)
+                self.documents.append(self.whole(made))
 
     def _alias(self, event: Any, frames: list[_Frame]) -> Any:
         name = event.anchor
@@ -205,16 +214,25 @@ class _Merge(str):
 class _Values(_Reader):
     """Makes JSON values."""
 
+    _merging = False
+    """Whether there was a plain `<<`: only a key is more than a string."""
+
     def scalar(self, event: Any) -> Any:
         text: str = event.value
         try:
             if event.implicit[0]:
-                return _Merge(text) if text == "<<" else yaml_scalars.resolved(text)
+                if text == "<<":
+                    self._merging = True
+                    return _Merge(text)
+                return yaml_scalars.resolved(text)
             return text if event.tag is None or event.tag == "!" else yaml_scalars.tagged(event.tag, text)
         except ValueError as error:
             raise self._wrong(str(error), event) from None
 
     def collected(self, start: Any, items: list[Any], end: Any) -> Any:
+        if self._merging:
+            keys = type(end).__name__ == "MappingEndEvent"
+            items = [each if keys and not place % 2 else self.whole(each) for place, each in enumerate(items)]
         if type(end).__name__ == "SequenceEndEvent":
             return items
         made: dict[str, Any] = {}
@@ -235,6 +253,9 @@ class _Values(_Reader):
             for name, value in source.items():
                 made.setdefault(name, value)
         return made
+
+    def whole(self, made: Any) -> Any:
+        return str(made) if type(made) is _Merge else made
 
     def repeated(self, made: Any) -> Any:
         return _copied(made)

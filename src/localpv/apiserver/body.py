@@ -30,17 +30,24 @@ def media_type(header: str) -> str:
     return header.partition(";")[0].strip().lower()
 
 
-def decode(raw: bytes, content_type: str) -> Any:
-    """JSON, or YAML or protobuf where the client says so."""
+def most_values(call: Call) -> int:
+    """How many values the body of a request may hold."""
+    resource = call.kind.resource
+    definition = (resource.group, resource.kind) == ("apiextensions.k8s.io", "CustomResourceDefinition")
+    return objects.MOST_IN_DEFINITION if definition else objects.MOST_VALUES
+
+
+def decode(raw: bytes, content_type: str, *, most: int = objects.MOST_VALUES) -> Any:
+    """JSON, or YAML or protobuf where the client says so, with at most so many values."""
     kind = media_type(content_type) or "application/json"
     if kind in ("application/json", "text/json") or kind.endswith("+json"):
-        return decode_json(raw)
+        return decode_json(raw, most=most)
     if _is_yaml(kind):
-        return decode_yaml(raw)
+        return decode_yaml(raw, most=most)
     if kind == PROTOBUF:
         from localpv.api import protobuf  # its tables are for those who need them
 
-        return _bounded(protobuf.decode(raw))
+        return _bounded(protobuf.decode(raw), most)
     raise UnsupportedMediaType(
         f"the body of the request was in an unknown format - accepted media types include: "
         f"application/json, application/yaml, {PROTOBUF}; not {kind}"
@@ -51,55 +58,62 @@ def _is_yaml(kind: str) -> bool:
     return kind in ("application/yaml", "application/x-yaml", "text/yaml") or kind.endswith("+yaml")
 
 
-def decode_json(raw: bytes) -> Any:
+def decode_json(raw: bytes, *, most: int = objects.MOST_VALUES) -> Any:
+    return _bounded(_parsed(raw), most)
+
+
+def _parsed(raw: bytes) -> Any:
     try:
-        value = _decode_json(raw)
+        return _decode_json(raw)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError, ValueError) as error:
         raise BadRequest(f"the body of the request is not valid JSON: {error}") from None
-    return _bounded(value)
 
 
-def _bounded(value: Any) -> Any:
-    if excess := objects.excess(value):
+def _bounded(value: Any, most: int) -> Any:
+    if excess := objects.excess(value, most):
         raise BadRequest(f"the body of the request {excess}")
     return value
 
 
-def decode_yaml(raw: bytes) -> Any:
+def decode_yaml(raw: bytes, *, most: int = objects.MOST_VALUES) -> Any:
     if _looks_like_json(raw):
         try:
-            return decode_json(raw)
+            value = _parsed(raw)
         except BadRequest:
             pass
-    for found in _yaml_in_turns(raw):
+        else:
+            return _bounded(value, most)
+    for found in _yaml_in_turns(raw, most):
         if found:
-            return _bounded(found[0])
+            return _bounded(found[0], most)
     return None
 
 
-async def json_of_yaml(raw: bytes, content_type: str, one_at_a_time: asyncio.Lock) -> bytes:
+async def json_of_yaml(
+    raw: bytes, content_type: str, one_at_a_time: asyncio.Lock, *, most: int = objects.MOST_VALUES
+) -> bytes:
     """The body, in JSON if it was much YAML: that takes seconds to read, so others have their turns meanwhile."""
     if len(raw) <= LARGE_YAML or not _is_yaml(media_type(content_type)):
         return raw
     if _looks_like_json(raw):
         try:
-            decode_json(raw)
-            return raw
+            _parsed(raw)
+            return raw  # however much it is: that is told when it is decoded, and is not read once more as YAML
         except BadRequest:
             pass
     async with one_at_a_time:
-        for found in _yaml_in_turns(raw):
+        for found in _yaml_in_turns(raw, most):
             if found:
                 return msgspec.json.encode(found[0])
             await asyncio.sleep(0)
     return b"null"
 
 
-def _yaml_in_turns(raw: bytes) -> Iterator[list[Any]]:
+def _yaml_in_turns(raw: bytes, most: int) -> Iterator[list[Any]]:
     import yaml
 
     try:
-        yield from yamls.load_in_turns(raw)
+        yield from yamls.load_in_turns(raw, most_values=most)
     except (yaml.YAMLError, ValueError) as error:
         raise BadRequest(f"the body of the request is not valid YAML: {yamls.trouble(error)}") from None
 

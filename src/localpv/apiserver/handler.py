@@ -223,14 +223,15 @@ class Handler:
         if verb == "watch":
             return await self._watch(request, call, form)
         raw = await transfer.read(request)
-        raw = await body.json_of_yaml(raw, request.headers.get("Content-Type", ""), self._large_yaml)
+        content_type = request.headers.get("Content-Type", "")
+        raw = await body.json_of_yaml(raw, content_type, self._large_yaml, most=body.most_values(call))
         call.manager = managers.name_of(query.get("fieldManager", ""), request.headers.get("User-Agent", ""))
         try:
             if verb in ("delete", "deletecollection"):
                 reply = await self._delete(call, verb, raw, request.content_type)
             else:
                 call.dry_run, call.field_validation = check_write_options(query, _OPTIONS[verb])
-                media_type = body.media_type(request.headers.get("Content-Type", ""))
+                media_type = body.media_type(content_type)
                 reply = await self._write(call, verb, raw, media_type)
         except ApiError as refusal:
             # It may rest on a write that is not on disk yet. Whoever reads after the refusal must find the reason for
@@ -255,7 +256,7 @@ class Handler:
             case "create", "":
                 if call.name:
                     raise status.method_not_allowed(call.kind.resource.plural, call.kind.resource.group)
-                value = body.decode(raw, media_type)
+                value = body.decode(raw, media_type, most=body.most_values(call))
                 if call.kind.resource == BINDINGS:
                     return await self._bind(call, value)
                 if call.kind.resource in self._access.reviews:
@@ -268,7 +269,8 @@ class Handler:
             case "create", "token":
                 return self._token(call, body.decode(raw, media_type))
             case "update", "" | "status" | "finalize":
-                return await updating.update(call, body.decode(raw, media_type), raw, writer=writer)
+                value = body.decode(raw, media_type, most=body.most_values(call))
+                return await updating.update(call, value, raw, writer=writer)
             case "update", "scale":
                 return await subresources.update_scale(call, body.decode(raw, media_type), writer=writer, shapes=shapes)
             case "patch", "" | "status":

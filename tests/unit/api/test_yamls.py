@@ -6,8 +6,10 @@ import asyncio
 import json
 import subprocess
 import sys
+import time
 import tracemalloc
 
+import msgspec
 import pytest
 import yaml
 
@@ -159,3 +161,24 @@ async def test_a_body_in_yaml_that_is_refused_names_the_cause() -> None:
     for raw in (LAUGHS.encode() + b"#" * body.LARGE_YAML, b"[" * (body.LARGE_YAML + 1)):
         with pytest.raises(BadRequest, match=r"not valid YAML: line \d+: (with its aliases|is nested)"):
             await body.json_of_yaml(raw, "application/yaml", asyncio.Lock())
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [b"[" + b"1," * 1_400_000 + b"1]", b'{"a":[' + b"1," * 1_400_000 + b"1]}"],
+    ids=["YAML", "JSON that says to be YAML"],
+)
+async def test_of_a_body_with_too_many_values_the_rest_is_not_read(raw: bytes) -> None:
+    began = time.process_time()
+    with pytest.raises(BadRequest, match="has more than 50000 values"):
+        body.decode(await body.json_of_yaml(raw, "application/yaml", asyncio.Lock()), "application/yaml")
+    yaml_of_half = b"[" + b"1," * 20_000 + b"1]"
+    middle = time.process_time()
+    await body.json_of_yaml(yaml_of_half, "application/yaml", asyncio.Lock())
+    assert middle - began < 15 * (time.process_time() - middle), "seventy times as much was refused early"
+
+
+def test_a_merge_sign_that_is_no_key_is_a_string() -> None:
+    texts = ("- <<", "a: <<", "<<", "a: &m <<\nb: [*m]", "a: {<<: {b: <<}}")
+    found = [json.loads(msgspec.json.encode(yamls.load(text))) for text in texts]
+    assert found == [["<<"], {"a": "<<"}, "<<", {"a": "<<", "b": ["<<"]}, {"a": {"b": "<<"}}]

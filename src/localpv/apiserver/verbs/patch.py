@@ -57,7 +57,7 @@ async def patch(call: Call, raw: bytes, media_type: str, *, writer: Writer) -> R
 
 def changer(call: Call, raw: bytes, media_type: str) -> Transform:
     """The patch as a function from object to object; not for apply."""
-    value = body.decode_json(raw)
+    value = body.decode_json(raw, most=body.most_values(call))
     if media_type == JSON_PATCH:
         if not isinstance(value, list):
             raise BadRequest("a JSON patch is a list of operations")
@@ -72,7 +72,7 @@ def changer(call: Call, raw: bytes, media_type: str) -> Transform:
 
 async def _apply(call: Call, raw: bytes, *, writer: Writer) -> Reply:
     force = call.flag("force")
-    value = body.decode_yaml(raw)
+    value = body.decode_yaml(raw, most=body.most_values(call))
     if isinstance(value, dict) and not (value.get("apiVersion") and value.get("kind")):
         raise BadRequest("an applied object must say its apiVersion and kind")
     obj = body.take_in(body.as_object(value, call), call, raw if raw.lstrip()[:1] == b"{" else None, applied=True)
