@@ -1,7 +1,7 @@
 """`localpv reset`: what is localpv's own removed from this machine, and nothing else.
 
 Removed is what has a known name in the data folder, by descriptors and never across a mount. The database goes first,
-before all else in it: whoever starts an engine after a reset that was cut off starts with nothing, never with a part.
+before all else in it. An engine does not start on what a reset that was cut off has left: images may be half there.
 Disks are not touched: those that were used carry their mark, and are not offered again before they are wiped.
 """
 
@@ -23,11 +23,8 @@ from localpv.lifecycle.mount.layout import Layout
 from localpv.pods import access
 from localpv.pods.places import FOLDER, RUN_FOLDER, Places
 from localpv.pods.records import Records
-from localpv.programs import down, stored
+from localpv.programs import down, serving, stored
 from localpv.programs.down import Say
-
-BEGUN = ".localpv-reset"
-"""Is there from before the first removal until after the last: what is left of a data folder says that it was one."""
 
 OWN = {
     stored.FILE: "all objects of the API",
@@ -40,7 +37,7 @@ OWN = {
     "tls": "certificates",
     "kubeconfig": "",
     "lock": "",
-    BEGUN: "",
+    serving.RESET_BEGUN: "",
 }
 """Everything that localpv puts into its data folder, in the order in which it goes, and what it is for people."""
 
@@ -70,7 +67,7 @@ async def run(data: Path, *, say: Say) -> None:
     _refuse_others_folder(data)
     with down.locked(data):
         await _refuse_users(data)  # once more: a person may have thought about the question for an hour
-        (folder / BEGUN).touch()
+        (folder / serving.RESET_BEGUN).touch()
         if places.run.exists():
             await _remove(places.run, inside=places.run.parent, trees=trees)
         for name in OWN:
@@ -86,7 +83,7 @@ async def run(data: Path, *, say: Say) -> None:
 def _refuse_others_folder(data: Path) -> None:
     """ConfigurationError for a folder that no engine had: names such as auth and demo are others' too."""
     folder = Path(os.path.realpath(data))
-    if any((folder / sign).exists() for sign in (stored.FILE, f"{FOLDER}/{RUN_FOLDER}", BEGUN)):
+    if any((folder / sign).exists() for sign in (stored.FILE, f"{FOLDER}/{RUN_FOLDER}", serving.RESET_BEGUN)):
         return
     if found := [name for name in OWN if name != "lock" and os.path.lexists(folder / name)]:
         raise errors.ConfigurationError(

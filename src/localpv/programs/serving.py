@@ -7,6 +7,7 @@ import gc
 from collections.abc import AsyncIterator
 
 from localpv.apiserver.server import ApiServer, Settings
+from localpv.errors import ConfigurationError
 from localpv.metrics.engine import Engine
 from localpv.programs import thrift
 from localpv.programs.observing import Observed
@@ -20,9 +21,18 @@ def calm_the_collector() -> None:
     gc.set_threshold(20_000, 50, 100)
 
 
+RESET_BEGUN = ".localpv-reset"
+"""In a data folder from before a reset removes anything until it has removed all: what is left says that it was one."""
+
+
 @contextlib.asynccontextmanager
 async def engine(settings: Settings, observed: Observed) -> AsyncIterator[ApiServer]:
     """The API server, started and ready; stopped in order when the with-block ends, however it ends."""
+    if (settings.data / RESET_BEGUN).exists():
+        raise ConfigurationError(
+            f"{settings.data} is half removed: a reset of it was cut off",
+            hint=f"finish it with `localpv reset --data {settings.data}`, then start again",
+        )
     calm_the_collector()
     thrift.use_small_buffers()  # a connection costs 60 KB with them and 290 KB without, and there may be thousands
     metrics = Engine(observed.registry)
