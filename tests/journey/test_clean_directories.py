@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 
+import msgspec
 import pytest
 from tests.journey.machine import PATTERN, Machine, open_machine
 
 from localpv import errors
-from localpv.api.kinds.localdisk import CleaningState, DiskKind
+from localpv.api.kinds.localdisk import CleaningState, DiskIdentity, DiskKind
 from localpv.lifecycle.clean import places, plans
 from localpv.lifecycle.config import cleaners
 
@@ -206,3 +207,43 @@ async def test_what_comes_in_the_place_of_a_volume_after_the_look_is_not_emptied
     with pytest.raises(errors.DeviceChanged):
         await hands.clean(target, plans.Empty(), on_progress=lambda progress: None)
     assert (volume / "precious").exists()
+
+
+@pytest.mark.parametrize("kind", [DiskKind.DIRECTORY, DiskKind.MOUNT_POINT])
+async def test_directory_of_an_earlier_version_that_could_not_open_its_device_is_cleaned(
+    machine: Machine, kind: DiskKind
+) -> None:
+    """Such a record has the number of the file system and its room, and no name."""
+    volume = machine.disks / "vol"
+    volume.mkdir()
+    if kind is DiskKind.MOUNT_POINT:
+        device = machine.device("ext", linked=False)
+        machine.make_file_system(device)
+        machine.mount(device, volume)
+    (volume / "file").write_text("old")
+    disk, room = await machine.record("vol", kind), os.statvfs(volume)
+    now = disk.spec.identity
+    assert now is not None
+    before = DiskIdentity(major_minor=now.major_minor, size_bytes=room.f_blocks * room.f_frsize, mount_id=now.mount_id)
+    disk = await machine.records.write_spec(disk, msgspec.structs.replace(disk.spec, identity=before))
+    await machine.order(disk)
+    async with machine.cleaning():
+        await machine.until(disk, VERIFIED)
+    assert not (volume / "file").exists()
+
+
+async def test_mount_of_an_earlier_version_that_was_made_anew_is_refused_with_a_way_out(machine: Machine) -> None:
+    volume, device = machine.disks / "vol", machine.device("ext", linked=False)
+    machine.make_file_system(device)
+    machine.mount(device, volume)
+    (volume / "file").write_text("old")
+    disk = await machine.record("vol", DiskKind.MOUNT_POINT)
+    now = disk.spec.identity
+    assert now is not None
+    before = DiskIdentity(major_minor=now.major_minor, size_bytes=1, mount_id=now.mount_id + 1)
+    disk = await machine.records.write_spec(disk, msgspec.structs.replace(disk.spec, identity=before))
+    await machine.order(disk)
+    async with machine.cleaning():
+        cleaning = await machine.until(disk, FAILED, reason="IdentityChanged")
+    assert "earlier version" in cleaning.error and "--release-finalizers" in cleaning.error
+    assert (volume / "file").exists()

@@ -20,7 +20,7 @@ from localpv.host import commands, devices, drives, overwriting, probing, readba
 from localpv.host.workers import Control, Report, Workers
 from localpv.model import methods
 from localpv.model.devices import BlockDevice
-from localpv.model.identity import Identity
+from localpv.model.identity import Identity, way_out
 from localpv.model.methods import Method, Readback
 
 TOOL_SECONDS = 3600.0
@@ -96,7 +96,7 @@ def refuse(device: BlockDevice, expected: Identity) -> None:
         found = expected.mismatches(device.identity, contents=False)
         raise errors.DeviceChanged(
             f"{device.path} is not the disk that was recorded: {'; '.join(map(str, found)) or 'nothing tells it is'}",
-            hint="put the right disk back, or remove the record if the disk was replaced on purpose",
+            hint=way_out(found),
         )
     if device.read_only:
         raise errors.NotSupported(f"{device.path} is read-only")

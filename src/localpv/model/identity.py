@@ -9,7 +9,7 @@ boot, the same disk sequence number.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -24,6 +24,9 @@ _UNIQUE = ("dm-uuid-", "md-uuid-", "nvme-eui.", "nvme-uuid.", "wwn", "scsi-3")
 """Those that are made so that no two devices share them. Serial numbers are not: some makers print one on all."""
 
 
+_NOT_RECORDED = "not recorded"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mismatch:
     """One field in which two readings contradict each other."""
@@ -35,10 +38,27 @@ class Mismatch:
     def __str__(self) -> str:
         if self.field == "twins":
             return f"{self.now} goes by the same names, so nobody can tell which of them was recorded"
+        if self.of_earlier_version:
+            return "an earlier version recorded it by no lasting name, so nothing tells whether it is the same"
         said = f"{self.field} was {self.was}, is {self.now}"
         if self.field in ("boot_id", "disk_sequence"):
             return f"it has no lasting name by which it was recorded, and {said}"
         return said
+
+    @property
+    def of_earlier_version(self) -> bool:
+        """Whether it says only that too little was written down once."""
+        return self.field == "boot_id" and self.was == _NOT_RECORDED
+
+
+def way_out(found: Iterable[Mismatch]) -> str:
+    """What a person can do about a disk that is not taken for the recorded one."""
+    if any(one.of_earlier_version for one in found):
+        return (
+            "save what is needed from it and wipe it by hand (`blkdiscard -z`, or dd); delete its claim and its volume,"
+            " let that go with `localpv migrate --release-finalizers VOLUME`, and delete its LocalDisk, to find it anew"
+        )
+    return "put the right disk back, or remove the record if the disk was replaced on purpose"
 
 
 class Twin(NamedTuple):
@@ -118,6 +138,12 @@ class Identity:
             if self.boot_id and self.boot_id == now.boot_id and self.major_minor != now.major_minor:
                 found.append(Mismatch(field="major_minor", was=self.major_minor, now=now.major_minor))
             return tuple(found)
+        if contents and self._is_place_of_earlier_version:
+            # It could not open the device, and took the room of the file system for its size.
+            for name in ("major_minor", *(("mount_id",) if self.mount_id else ())):
+                if getattr(self, name) != getattr(now, name):
+                    return (*found, self._not_in_place(now))
+            return tuple(found)
         kept = self._stayed_in_place(now)
         if self.size_bytes and now.size_bytes and not self._fits_size(now, kept=kept, contents=contents):
             found.append(Mismatch(field="size_bytes", was=str(self.size_bytes), now=str(now.size_bytes)))
@@ -180,6 +206,13 @@ class Identity:
     def _has_no_device(self) -> bool:
         return self.major_minor.startswith("0:")
 
+    @property
+    def _is_place_of_earlier_version(self) -> bool:
+        """Whether a directory was recorded by the number of its file system and nothing else. Nothing but its place
+        tells which it is, and of a mount point that it is still the same mount."""
+        known = Identity(major_minor=self.major_minor, size_bytes=self.size_bytes, mount_id=self.mount_id)
+        return bool(self.major_minor) and self == known
+
     def _stayed_in_place(self, now: Identity) -> bool:
         """Whether the kernel has had the disk all the time: it counts those that come."""
         return (
@@ -193,7 +226,7 @@ class Identity:
         for name in ("boot_id", "disk_sequence", "major_minor"):
             was, is_now = getattr(self, name), getattr(now, name)
             if not was or was != is_now:
-                return Mismatch(field=name, was=str(was or "not recorded"), now=str(is_now or "not known"))
+                return Mismatch(field=name, was=str(was or _NOT_RECORDED), now=str(is_now or "not known"))
         return Mismatch(field="offset_bytes", was=str(self.offset_bytes), now=str(now.offset_bytes))
 
     def _fits_size(self, now: Identity, *, kept: bool, contents: bool) -> bool:

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from localpv.model import methods
-from localpv.model.identity import Identity, Twin
+from localpv.model.identity import Identity, Twin, way_out
 
 DISK = Identity(
     by_id=("ata-X_1", "wwn-0x5"),
@@ -78,17 +78,36 @@ def test_without_a_lasting_name_only_the_same_boot_and_disk_sequence_number_tell
     assert BARE.same_device(BARE)
     now = dataclasses.replace(BARE, **change)  # type: ignore[arg-type]
     for one, other in ((BARE, now), (now, BARE)):
-        assert [found.field for found in one.mismatches(other)] == [field]
+        assert [found.field for found in one.mismatches(other, contents=False)] == [field]
 
 
 def test_a_record_of_an_older_version_counts_by_its_lasting_names_only() -> None:
     now = dataclasses.replace(DISK, boot_id="b", disk_sequence=4)
     assert DISK.same_device(now)
     old = Identity(major_minor="253:16", size_bytes=1000)
-    assert not old.same_device(old) and not old.same_device(BARE)
+    for other in (old, BARE):
+        assert not old.same_device(other, contents=False)
+        (found,) = old.mismatches(other, contents=False)
+        assert found.of_earlier_version and "earlier version" in str(found)
+        assert "--release-finalizers" in way_out([found])
     # Their names of loop devices said nothing of the offset, and were made of a number that is given out anew.
     old_loop = Identity(by_id=("loop-inode-8:1-12",), major_minor="7:0", size_bytes=1000)
-    assert not old_loop.same_device(old_loop)
+    assert not old_loop.same_device(old_loop, contents=False)
+
+
+def test_directory_that_an_earlier_version_recorded_without_its_device_is_known_by_its_place() -> None:
+    """It could not open the device, and wrote down its number and the room of the file system."""
+    old = Identity(major_minor="8:1", size_bytes=900)
+    now = Identity(
+        major_minor="8:1", size_bytes=1000, filesystem_id="u", inode=12, boot_id="b", disk_sequence=4, mount_id=31
+    )
+    assert old.same_device(now)
+    assert not old.same_device(dataclasses.replace(now, major_minor="8:17")), "another file system"
+    mounted = dataclasses.replace(old, mount_id=31)
+    assert mounted.same_device(now), "it has stayed mounted"
+    (found,) = mounted.mismatches(dataclasses.replace(now, mount_id=32))
+    assert found.of_earlier_version, "it was mounted anew, and nothing tells what"
+    assert not old.same_device(now, contents=False), "a device is not known by its place"
 
 
 @pytest.mark.parametrize("same", ["dm-name-vg-data", "md-name-host:0"])

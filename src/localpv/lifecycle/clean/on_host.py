@@ -19,7 +19,7 @@ from localpv.lifecycle import identity as identities
 from localpv.lifecycle.clean import plans
 from localpv.lifecycle.clean.hands import Target
 from localpv.lifecycle.clean.places import Place
-from localpv.model.identity import Identity
+from localpv.model.identity import Identity, way_out
 from localpv.model.methods import Progress, Readback
 from localpv.model.mounts import Mount
 
@@ -175,8 +175,8 @@ def _recorded(disk: LocalDisk) -> Identity:
 def _refuse_another(recorded: Identity, now: Identity, place: Place, *, contents: bool) -> None:
     if recorded.same_device(now, contents=contents):
         return
-    differences = "; ".join(map(str, recorded.mismatches(now, contents=contents)))
+    differences = recorded.mismatches(now, contents=contents)
     raise errors.DeviceChanged(
-        f"{place.host_path} is not the disk that was recorded: {differences or 'nothing tells that it is'}",
-        hint="put the right disk back, or remove the record if the disk was replaced on purpose",
+        f"{place.host_path} is not the disk that was recorded: {'; '.join(map(str, differences))}",
+        hint=way_out(differences),
     )

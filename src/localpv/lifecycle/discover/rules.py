@@ -27,7 +27,7 @@ from localpv.lifecycle.discover.facts import Facts
 from localpv.lifecycle.discover.sighting import Sighting
 from localpv.model.devices import BlockDevice, DeviceKind
 from localpv.model.entries import FileKind
-from localpv.model.identity import Identity
+from localpv.model.identity import Identity, way_out
 
 LEAST_BYTES = 1024 * 1024
 """Less has no room for a file system."""
@@ -207,6 +207,13 @@ def identity_changed(case: Case) -> Finding | None:
     if case.facts.identity is None:
         return None
     found = identities.contradictions(record.spec.identity, case.facts.identity, kind=case.sighting.kind)
+    if any(one.of_earlier_version for one in found):
+        return Finding(
+            "IdentityChanged",
+            f"Whether this is the disk that was published here cannot be told: {'; '.join(map(str, found))}."
+            f" Nothing is cleaned or offered until then. If it is, {way_out(found)}.",
+            missing=True,
+        )
     return _changed("; ".join(map(str, found))) if found else None
 
 

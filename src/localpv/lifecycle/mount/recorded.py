@@ -14,7 +14,7 @@ from localpv.host.mounting import Source
 from localpv.lifecycle import identity as identities
 from localpv.lifecycle.mount.specs import Spec
 from localpv.lifecycle.mount.waiting import NotReady
-from localpv.model.identity import Identity
+from localpv.model.identity import Identity, way_out
 from localpv.model.mounts import Mount, MountTable
 
 IDENTITY = "localpv.dev/identity"
@@ -79,10 +79,10 @@ def _mount(table: MountTable, source: Source) -> Mount | None:
 
 
 def _another(recorded: Identity, now: Identity, spec: Spec, *, contents: bool) -> NotReady:
-    found = "; ".join(map(str, recorded.mismatches(now, contents=contents))) or "nothing tells that it is"
+    found = recorded.mismatches(now, contents=contents)
     return NotReady(
         "DeviceChanged",
-        f"{spec.path} is not the disk that volume {spec.name} was published for: {found}",
-        hint="put the right disk back, or delete the volume if the disk was replaced on purpose",
+        f"{spec.path} is not the disk that volume {spec.name} was published for: {'; '.join(map(str, found))}",
+        hint=way_out(found),
         event=spec.event,
     )
