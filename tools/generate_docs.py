@@ -76,7 +76,7 @@ SETTINGS = {
     ),
     "--max-store-bytes": Setting(
         "bytes",
-        "All objects are in memory; each counts with its JSON and 1,024 bytes. 1 GiB is a few hundred thousand objects."
+        "All objects are in memory; each counts with its JSON, 1,024 bytes, and 320 for each UID in it. 1 GiB is a few hundred thousand objects."
         " What would make it more gets 429 `exceeded quota`; an eighth is kept for localpv's own parts, and deleting"
         " always works.",
     ),
@@ -220,6 +220,7 @@ LIMITS = (
     Limit(f"{_SERVER}.quota.NAMESPACE_SHARE", "", "429: a namespace may have this part (one of so many) of the store"),
     Limit(f"{_SERVER}.quota.RESERVE", "", "this part (one of so many) of the store is for localpv's own parts only"),
     Limit("store.usage.OBJECT_BYTES", "bytes", "are counted for each object beside its JSON"),
+    Limit("store.usage.REFERENCE_BYTES", "bytes", "are counted for each UID in an object beside its JSON"),
     Limit(f"{_SERVER}.body.LARGE_YAML", "bytes", "others have their turns while a larger body in YAML is read"),
     Limit("api.objects.DEEPEST", "levels", "400 BadRequest: the body is nested too deep"),
     Limit("api.objects.MOST_VALUES", "values", "400 BadRequest: the body holds too many"),

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import random
+import tracemalloc
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from localpv.apiserver.upkeep.graph import Graph
 from localpv.errors import StoreFull
 from localpv.store.store import Store
 from localpv.store.usage import OBJECT_BYTES, Usage, namespace_of, size
@@ -89,4 +92,19 @@ async def test_a_write_of_the_same_takes_no_more_when_the_revision_has_one_more_
         value = b'{"resourceVersion":"%d"}' % store.next_revision()
         sizes.add(size(await store.put("pods", "a/x", value)))
     assert len(sizes) == 1
+    await store.close()
+
+
+async def test_owners_that_nobody_made_count_with_what_they_take_in_memory(tmp_path: Path) -> None:
+    store = await opened(tmp_path)
+    names = [f'{{"kind":"None","name":"n","uid":"{number:036}"}}' for number in range(20_000)]
+    plain = size(await store.put("pods", "a/x", b"x" * len(",".join(names))))
+    graph = Graph()
+    tracemalloc.start()
+    references = msgspec.json.decode("[" + ",".join(names) + "]")
+    before, _ = tracemalloc.get_traced_memory()
+    graph.learn(("pods", "a/x"), {"metadata": {"uid": "u", "ownerReferences": references}})
+    taken = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    assert size(await store.put("pods", "a/x", ",".join(names).encode())) - plain >= taken / 1.5
     await store.close()
