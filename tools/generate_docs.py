@@ -76,7 +76,8 @@ SETTINGS = {
     ),
     "--max-store-bytes": Setting(
         "bytes",
-        "All objects are in memory; each counts with its JSON, 1,024 bytes, and 320 for each UID in it. 1 GiB is a few hundred thousand objects."
+        "All objects are in memory; each counts with its JSON, 1,024 bytes, and 320 for each UID in it."
+        " 1 GiB is a few hundred thousand objects."
         " What would make it more gets 429 `exceeded quota`; an eighth is kept for localpv's own parts, and deleting"
         " always works.",
     ),

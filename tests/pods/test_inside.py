@@ -147,6 +147,19 @@ def test_privileged_container_sees_the_devices_of_the_machine(machine: Machine) 
     assert text == "opened\nwritable\n"
 
 
+@pytest.mark.parametrize("network", [False, True], ids=["own network", "network of the machine"])
+def test_privileged_container_is_filtered_by_nothing(machine: Machine, network: bool) -> None:
+    text = run_once(
+        machine,
+        "mighty",
+        "mkdir /m && mount -t tmpfs none /m && umount /m && echo mounted; unshare -m true && echo apart;"
+        " test -w /sys/kernel/mm && echo sysfs; test -d /sys/fs/cgroup && grep Seccomp: /proc/self/status",
+        {"hostNetwork": network, "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}}},
+        securityContext={"privileged": True},
+    )
+    assert text == "mounted\napart\nsysfs\nSeccomp:\t0\n"
+
+
 def test_pod_on_the_network_of_the_machine_has_its_name_and_address(machine: Machine) -> None:
     text = run_once(machine, "outside", "ls /sys/class/net | wc -l; hostname", {"hostNetwork": True})
     assert int(text.splitlines()[0]) > 1

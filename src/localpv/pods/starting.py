@@ -59,6 +59,9 @@ class Starter:
         self, pod: kinds.Pod, container: kinds.Container, prepared: Mapping[str, Prepared], *, delay: float
     ) -> Record:
         """Make the next attempt of a container, ready to be started; NotStarted says why it cannot be."""
+        if refused := unsupported.refusal(pod, features=self.features):
+            # It was admitted by a version that overlooked this, and only its containers that run may go on.
+            raise BadConfig(refused[1], hint="leave it out")
         image = self.find_image(container)
         attempts = self.records.of(pod.metadata.uid).get(container.name, [])
         number = attempts[-1].attempt + 1 if attempts else _known_restarts(pod, container)

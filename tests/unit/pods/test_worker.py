@@ -222,3 +222,15 @@ async def test_image_that_comes_later_lets_the_container_start(town: Town) -> No
         )
         town.images.add(Image(id="sha256:app"), [references.parse("localhost/app:1")], lambda root: None)
         await town.until_phase("Running")
+
+
+async def test_container_of_a_pod_that_an_earlier_version_admitted_is_not_started_without_what_protects(
+    town: Town,
+) -> None:
+    """Nobody asks again whether a pod may run here that has been admitted; this town never asks."""
+    async with town.running():
+        await town.create(hostUsers=False)
+        pod = await town.until(lambda pod: "hostUsers" in str(status(pod)))
+        assert status(pod)["state"]["waiting"]["reason"] == "CreateContainerConfigError"
+        assert "spec.hostUsers: false" in status(pod)["state"]["waiting"]["message"]
+    assert not any(step.startswith("create") for step in town.journal)
