@@ -210,3 +210,21 @@ def test_reset_that_is_killed_leaves_nothing_to_start_from_by_halves(new_machine
     assert not machine.data.exists() and not machine.run_folder.exists()
     machine.start()
     assert machine.api.get("/api/v1/namespaces/default/pods")["items"] == []
+
+
+def test_reset_says_that_the_disks_of_the_demo_go(new_machine: NewMachine) -> None:
+    machine = new_machine()
+    machine.stop()
+    machine.start("--demo")
+    claims = "/api/v1/namespaces/default/persistentvolumeclaims"
+
+    def bound() -> bool:
+        return any(one["status"].get("phase") == "Bound" for one in machine.api.get(claims)["items"])
+
+    machine.eventually(bound, "the demo has a volume")
+    machine.stop()
+    localpv(machine, "down")
+    said = localpv(machine, "reset", "--yes")
+    assert "the disks of the demo, with what is on them" in said
+    assert "Stays on the disks" not in said
+    assert not machine.data.exists()

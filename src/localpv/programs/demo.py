@@ -21,6 +21,8 @@ from localpv.programs.manifests import Manifest
 CLASS = "local-demo"
 DISKS = ("alpha", "beta", "gamma")
 SET = "demo"
+FOLDER = "demo"
+"""In the data folder: the disks of the demo, which are directories, and their configuration."""
 LABELS = {"app": SET}
 WRITES = 'while true; do echo "$(date +%T) $HOSTNAME was here" >>/data/log; tail -n 1 /data/log; sleep 1; done'
 STOP_SECONDS = 8.0
@@ -38,7 +40,7 @@ def prepare(data: Path, config: Path | None) -> tuple[list[Manifest], Path]:
         raise ConfigurationError(
             "--demo and a storageClassMap in --config do not go together", hint="leave out --demo to use your own disks"
         )
-    disks, folder = data / "demo" / "disks", data / "demo" / "config"
+    disks, folder = data / FOLDER / "disks", data / FOLDER / "config"
     for name in DISKS:
         (disks / name).mkdir(parents=True, exist_ok=True)
     folder.mkdir(exist_ok=True)

@@ -23,7 +23,7 @@ from localpv.lifecycle.mount.layout import Layout
 from localpv.pods import access
 from localpv.pods.places import FOLDER, RUN_FOLDER, Places
 from localpv.pods.records import Records
-from localpv.programs import down, serving, stored
+from localpv.programs import demo, down, serving, stored
 from localpv.programs.down import Say
 
 OWN = {
@@ -32,7 +32,7 @@ OWN = {
     f"{stored.FILE}-shm": "",
     FOLDER: "images, containers, logs and emptyDirs of pods",
     "agent": "locks of the agent",
-    "demo": "the disks of the demo",
+    demo.FOLDER: "the disks of the demo, with what is on them",
     "auth": "keys and the administrator's token",
     "tls": "certificates",
     "kubeconfig": "",
@@ -57,7 +57,7 @@ async def look(data: Path) -> Plan:
     with down.locked(data):
         found = stored.read(data)
         await _refuse_users(data)
-        return Plan(removes=tuple(_removes(data)), stays=tuple(_stays(found.volumes)))
+        return Plan(removes=tuple(_removes(data)), stays=tuple(_stays(found.volumes, data)))
 
 
 async def run(data: Path, *, say: Say) -> None:
@@ -118,11 +118,12 @@ def _removes(data: Path) -> list[str]:
     return [*shown, f"{run}: the folder for mounts, in which nothing is mounted"] if run.exists() else shown
 
 
-def _stays(volumes: Sequence[kinds.PersistentVolume]) -> list[str]:
+def _stays(volumes: Sequence[kinds.PersistentVolume], data: Path) -> list[str]:
+    of_demo = Path(os.path.realpath(data), demo.FOLDER)  # goes with all that is in it
     shown = []
     for one in volumes:
         local, claim = one.spec.local, one.spec.claim_ref
-        if local is not None and claim is not None:
+        if local is not None and claim is not None and not Path(local.path).is_relative_to(of_demo):
             shown.append(f"{local.path}: volume {one.metadata.name} of claim {claim.namespace}/{claim.name}")
     return shown
 
