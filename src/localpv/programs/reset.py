@@ -2,7 +2,8 @@
 
 Removed is what has a known name in the data folder, by descriptors and never across a mount. The database goes first,
 before all else in it. An engine does not start on what a reset that was cut off has left: images may be half there.
-Disks are not touched: those that were used carry their mark, and are not offered again before they are wiped.
+What is on disks is not touched. Those that were claimed get their mark before the database goes, if no pod has given
+them one: they are not offered again before they are wiped.
 """
 
 from __future__ import annotations
@@ -10,16 +11,19 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from localpv import errors
 from localpv.api import kinds
+from localpv.host.marks import FILE, DiskMarks
 from localpv.host.mounts import KernelMounts
 from localpv.host.runc import RuncContainers
 from localpv.host.trees import KernelTrees
 from localpv.host.workers import Workers
 from localpv.lifecycle.mount.layout import Layout
+from localpv.lifecycle.mount.recorded import identity_of
+from localpv.model.marks import Mark
 from localpv.pods import access
 from localpv.pods.places import FOLDER, RUN_FOLDER, Places
 from localpv.pods.records import Records
@@ -67,6 +71,7 @@ async def run(data: Path, *, say: Say) -> None:
     _refuse_others_folder(data)
     with down.locked(data):
         await _refuse_users(data)  # once more: a person may have thought about the question for an hour
+        await _mark(stored.read(data).volumes, say=say)
         (folder / serving.RESET_BEGUN).touch()
         if places.run.exists():
             await _remove(places.run, inside=places.run.parent, trees=trees)
@@ -126,6 +131,30 @@ def _stays(volumes: Sequence[kinds.PersistentVolume], data: Path) -> list[str]:
         if local is not None and claim is not None and not Path(local.path).is_relative_to(of_demo):
             shown.append(f"{local.path}: volume {one.metadata.name} of claim {claim.namespace}/{claim.name}")
     return shown
+
+
+async def _mark(volumes: Sequence[kinds.PersistentVolume], *, say: Say) -> None:
+    """Mark what was claimed: from now on nothing else tells that somebody had it. What cannot be marked is told."""
+    marks = DiskMarks(workers=Workers())
+    for one in volumes:
+        local, claim, meta = one.spec.local, one.spec.claim_ref, one.metadata
+        if local is None or claim is None:
+            continue
+        path, mark = Path(local.path), Mark(volume=meta.name, uid=meta.uid)
+        try:
+            if (identity := identity_of(one)) is None:
+                continue  # somebody wrote the volume by hand, and nobody offers its disk by itself
+            if path.is_dir() and identity.mount_id and not path.is_mount():
+                raise errors.HostError("nothing is mounted there")
+            if path.is_dir():
+                marked = await marks.mark_directory(path, mark)
+            elif (marked := path.parent.is_dir()) and not (path.parent / f"{FILE}{meta.uid}").exists():
+                await marks.mark_device(path, replace(mark, entry=path.name, identity=identity))
+            problem = "" if marked else "there is no room for a mark"
+        except (errors.LocalpvError, OSError) as error:
+            problem = str(error)
+        if problem:
+            say(f"{path} could not be marked as used, look at it before it is offered again: {problem}")
 
 
 async def _remove(path: Path, *, inside: Path, trees: KernelTrees) -> None:
