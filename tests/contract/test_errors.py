@@ -136,3 +136,27 @@ def test_large_list_may_be_compressed_for_who_accepts_it(api: Api, space: Space)
 def test_numbers_in_the_query_must_be_numbers(api: Api, space: Space) -> None:
     assert api.send("GET", space.core("configmaps"), limit="many").code == 400
     assert api.send("GET", space.core("configmaps"), timeoutSeconds="soon").code == 400
+
+
+@pytest.mark.parametrize("filler", ["", "x" * 40_000], ids=["short", "long"])
+def test_a_key_that_a_yaml_body_has_twice_is_told(api: Api, space: Space, filler: str) -> None:
+    path, text = space.core("configmaps"), "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: twice}\n"
+    raw = f"{text}data:\n  f: '{filler}'\n  a: b\n  a: c\n".encode()
+    strict = api.send("POST", path, raw, content_type="application/yaml", fieldValidation="Strict")
+    assert (strict.code, strict.body["reason"]) == (400, "BadRequest")
+    assert "strict decoding error" in strict.body["message"]
+    assert 'key "a" already set in' in strict.body["message"]
+    warned = api.send("POST", path, raw, content_type="application/yaml", fieldValidation="Warn")
+    assert (warned.code, warned.body["data"]["a"]) == (201, "c")
+    assert 'key \\"a\\" already set in' in warned.warnings
+    applied = raw.replace(b"twice", b"applied")
+    refused = api.send(
+        "PATCH",
+        f"{path}/applied",
+        applied,
+        content_type=wire.APPLY_PATCH,
+        fieldManager="me",
+        fieldValidation="Strict",
+    )
+    assert refused.code == 400
+    assert 'key "a" already set in' in refused.body["message"]

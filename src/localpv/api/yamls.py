@@ -11,6 +11,7 @@ numbers to the base of sixty.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -22,6 +23,12 @@ LARGEST: Final = 3 << 20
 
 MOST_DIRECTIVES: Final = 64
 """Lines that begin with %TAG; the parser compares each with all others."""
+
+MOST_FINDINGS: Final = 100
+"""Keys that a document has twice in one map and that are told of."""
+
+LONGEST_KEY: Final = 128
+"""Characters of such a key that are shown."""
 
 SLICE: Final = 1_000
 """Events between two turns of others: a few milliseconds."""
@@ -45,10 +52,11 @@ def load_all(text: str | bytes) -> list[Any]:
     return reader.documents
 
 
-def load_in_turns(text: str | bytes, *, most_values: int) -> Iterator[list[Any]]:
+def load_in_turns(text: str | bytes, *, most_values: int, repeated: list[str]) -> Iterator[list[Any]]:
     """As `load`, a slice at a time: the last thing it yields is a list of the document, or an empty one. Of a document
-    that has more values, aliases aside, the rest is not read."""
+    that has more values, aliases aside, the rest is not read. Keys that a map has twice are told in `repeated`."""
     reader = _Values(text, most_values=most_values)
+    reader.repeated_keys = repeated
     yield from reader.turns(most=1)
     yield reader.documents
 
@@ -101,6 +109,7 @@ class _Reader:
         self._text = text.decode() if isinstance(text, bytes) else text
         self._parser: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
         self.documents: list[Any] = []
+        self.repeated_keys: list[str] = []
         self._anchors: dict[str, tuple[Any, int, int]] = {}
         self._open: set[str] = set()
         self._size = 0
@@ -237,15 +246,19 @@ class _Values(_Reader):
             return items
         made: dict[str, Any] = {}
         merged: list[Any] = []
+        merges = 0
         pairs = iter(items)
         for key in pairs:
             value = next(pairs)
             if type(key) is str:
                 made[key] = value
             elif type(key) is _Merge:
+                merges += 1
                 merged += value if isinstance(value, list) else [value]
             else:
                 made[self._key(key, start)] = value
+        if len(made) + merges < len(items) // 2 and len(self.repeated_keys) < MOST_FINDINGS:
+            self._tell_repeated(items[::2], start)
         for source in merged:
             if not isinstance(source, dict):
                 raise self._wrong("<< takes a map, or a list of maps", start)
@@ -260,7 +273,15 @@ class _Values(_Reader):
     def repeated(self, made: Any) -> Any:
         return _copied(made)
 
+    def _tell_repeated(self, keys: list[Any], start: Any) -> None:
+        counts = Counter(self._key(key, start) for key in keys if type(key) is not _Merge)
+        where = f"in the map that begins in line {start.start_mark.line + 1}"
+        found = [f'key "{key[:LONGEST_KEY]}" already set {where}' for key, count in counts.items() if count > 1]
+        self.repeated_keys += found[: MOST_FINDINGS - len(self.repeated_keys)]
+
     def _key(self, key: Any, start: Any) -> str:
+        if type(key) is str:
+            return key
         if key is None or isinstance(key, list | dict):
             raise self._wrong("a key of a map must be a string, a number or a boolean", start)
         return str(key).lower() if isinstance(key, bool) else f"{key:g}" if isinstance(key, float) else str(key)

@@ -83,17 +83,23 @@ def decode_yaml(raw: bytes, *, most: int = objects.MOST_VALUES) -> Any:
             pass
         else:
             return _bounded(value, most)
-    for found in _yaml_in_turns(raw, most):
+    for found in _yaml_in_turns(raw, most, []):
         if found:
             return _bounded(found[0], most)
     return None
 
 
 async def json_of_yaml(
-    raw: bytes, content_type: str, one_at_a_time: asyncio.Lock, *, most: int = objects.MOST_VALUES
+    raw: bytes,
+    content_type: str,
+    one_at_a_time: asyncio.Lock,
+    *,
+    most: int = objects.MOST_VALUES,
+    repeated: list[str] | None = None,
 ) -> bytes:
-    """The body, in JSON if it was much YAML: that takes seconds to read, so others have their turns meanwhile."""
-    if len(raw) <= LARGE_YAML or not _is_yaml(media_type(content_type)):
+    """The body, in JSON if it was YAML; much of it takes seconds to read, so others have their turns meanwhile. Keys
+    that a map has twice are told in `repeated`."""
+    if not raw or not _is_yaml(media_type(content_type)):
         return raw
     if _looks_like_json(raw):
         try:
@@ -101,19 +107,22 @@ async def json_of_yaml(
             return raw  # however much it is: that is told when it is decoded, and is not read once more as YAML
         except BadRequest:
             pass
+    repeated = [] if repeated is None else repeated
+    if len(raw) <= LARGE_YAML:
+        return msgspec.json.encode(next((found[0] for found in _yaml_in_turns(raw, most, repeated) if found), None))
     async with one_at_a_time:
-        for found in _yaml_in_turns(raw, most):
+        for found in _yaml_in_turns(raw, most, repeated):
             if found:
                 return msgspec.json.encode(found[0])
             await asyncio.sleep(0)
     return b"null"
 
 
-def _yaml_in_turns(raw: bytes, most: int) -> Iterator[list[Any]]:
+def _yaml_in_turns(raw: bytes, most: int, repeated: list[str]) -> Iterator[list[Any]]:
     import yaml
 
     try:
-        yield from yamls.load_in_turns(raw, most_values=most)
+        yield from yamls.load_in_turns(raw, most_values=most, repeated=repeated)
     except (yaml.YAMLError, ValueError) as error:
         raise BadRequest(f"the body of the request is not valid YAML: {yamls.trouble(error)}") from None
 
@@ -171,6 +180,7 @@ def take_in(obj: Object, call: Call, raw: bytes | None = None, *, applied: bool 
     if call.field_validation != "Ignore":
         duplicates = walk.duplicate_fields(raw) if raw is not None else []
         findings = [f'duplicate field "{path}"' for path in duplicates]
+        findings += call.repeated_keys
         findings += [f'unknown field "{path}"' for path in taken.unknown]
         if findings and call.field_validation == "Strict":
             raise BadRequest(

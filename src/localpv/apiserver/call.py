@@ -31,6 +31,8 @@ class Call:
     field_validation: str = "Ignore"
     dry_run: bool = False
     warnings: list[str] = field(default_factory=list)
+    repeated_keys: list[str] = field(default_factory=list)
+    """What a body in YAML has twice; of JSON it is seen when the object is taken in."""
 
     def flag(self, name: str) -> bool:
         """A true-or-false option."""

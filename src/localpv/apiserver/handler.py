@@ -224,7 +224,9 @@ class Handler:
             return await self._watch(request, call, form)
         raw = await transfer.read(request)
         content_type = request.headers.get("Content-Type", "")
-        raw = await body.json_of_yaml(raw, content_type, self._large_yaml, most=body.most_values(call))
+        raw = await body.json_of_yaml(
+            raw, content_type, self._large_yaml, most=body.most_values(call), repeated=call.repeated_keys
+        )
         call.manager = managers.name_of(query.get("fieldManager", ""), request.headers.get("User-Agent", ""))
         try:
             if verb in ("delete", "deletecollection"):

@@ -70,7 +70,7 @@ PARSERS: dict[str, Parser] = {
     "api.yamls.compose": yamls.compose,
     "api.yamls.load": yamls.load,
     "api.yamls.load_all": yamls.load_all,
-    "api.yamls.load_in_turns": lambda text: [*yamls.load_in_turns(text, most_values=50_000)],
+    "api.yamls.load_in_turns": lambda text: [*yamls.load_in_turns(text, most_values=50_000, repeated=[])],
     "apiserver.addresses.parse": lambda text: addresses.parse(f"/apis/{text}"),
     "apiserver.addresses.parse_query": addresses.parse_query,
     "apiserver.auth.attributes.quoted": attributes.quoted,
