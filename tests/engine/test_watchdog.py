@@ -10,6 +10,8 @@ import pytest
 from tests import engine_process, held_loops
 from tests.contract import wire
 
+from localpv.runtime.watchdog import Held
+
 HOLD = """
 import asyncio, logging, sys, time
 from localpv.apiserver.server import Settings
@@ -41,6 +43,17 @@ def test_a_server_that_is_held_says_by_what_and_fails_the_test(tmp_path: Path) -
         subprocess.run([sys.executable, "-c", HOLD, "localpv", str(tmp_path / "data")], stderr=log, check=True)
     loops.read_logs()
     assert any("hold_it" in report for report in loops.held), (tmp_path / "log").read_text()
+
+
+@pytest.mark.parametrize(
+    ("file", "counts"), [(f"{held_loops.OURS}store/store.py", True), (__file__, False), ("asyncio/events.py", False)]
+)
+def test_a_loop_in_this_process_counts_as_held_when_our_own_code_holds_it(file: str, counts: bool) -> None:
+    loops = held_loops.Loops()
+    stack = f'  File "asyncio/base_events.py", line 1, in run_forever\n  File "{file}", line 2, in work\n'
+    loops.hear(Held(seconds=1.0, cpu_seconds=0.6, stack=stack))
+    loops.hear(Held(seconds=2.0, cpu_seconds=1.4, stack=""))
+    assert [stack in report for report in loops.held] == [True] * counts
 
 
 def test_the_metrics_tell_how_often_the_loop_was_held() -> None:
