@@ -1,4 +1,4 @@
-"""How the cost of a parser grows: ten times the input may take about twelve times the processor's time.
+"""How the cost of a parser grows: ten times the input may take about twelve times the processor's time and memory.
 
 Time is that of this thread on the processor, so that what else runs on the machine hardly counts, and a step that seems
 too steep is measured again before it is believed. What takes less than FLOOR is taken as FLOOR: there, noise is larger
@@ -8,10 +8,12 @@ step that is too steep ends it, so that a bad parser fails in seconds.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
 import sys
 import time
+import tracemalloc
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -25,6 +27,10 @@ T = TypeVar("T")
 STEEPEST = 12.0
 FLOOR = 0.02
 """Seconds. Below, caches of the processor alone make ten times as much take thirteen times as long."""
+
+LEAST_SECONDS = 0.015
+LEAST_BYTES = 4 << 20
+"""Memory below which nothing is said: what is loaded and remembered at the first use counts too."""
 
 TRIES = 4
 """Measurements of a step that seems too steep before it is believed."""
@@ -56,6 +62,18 @@ def _caches() -> list[Callable[[], object]]:
     return [value.cache_clear for value in found if value.__wrapped__.__code__.co_argcount] + [re2.purge]
 
 
+def memory(make: Callable[[], T], use: Callable[[T], object]) -> int:
+    """Most bytes that one use takes at a time, beside what it was given."""
+    given = make()
+    tracemalloc.start()
+    try:
+        with contextlib.suppress(LocalpvError, ValueError, YAMLError):
+            use(given)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
 def check(make: Callable[[int], T], use: Callable[[T], object], *, limit: int, what: str) -> None:
     """Fail when the cost rises faster than the size, anywhere on the way to the limit."""
     before = None
@@ -69,3 +87,13 @@ def check(make: Callable[[int], T], use: Callable[[T], object], *, limit: int, w
             steps = f"{took:.3f} s for {size}, {before:.4f} s for a tenth of it"
             raise AssertionError(f"{what}: takes more than {STEEPEST} times as long for ten times as much: {steps}")
         before = took
+    if took >= LEAST_SECONDS:  # in less nobody fills much memory
+        check_memory(make, use, limit=limit, what=what)
+
+
+def check_memory(make: Callable[[int], T], use: Callable[[T], object], *, limit: int, what: str) -> None:
+    """Fail when the memory rises faster than the size."""
+    small, large = (memory(lambda size=size: make(size), use) for size in (limit // 10, limit))  # type: ignore[misc]
+    if large > STEEPEST * max(small, LEAST_BYTES):
+        steps = f"{large >> 10} KiB for {limit}, {small >> 10} KiB for a tenth of it"
+        raise AssertionError(f"{what}: takes more than {STEEPEST} times the memory for ten times as much: {steps}")
