@@ -266,10 +266,13 @@ def test_an_order_stands_when_the_command_is_stopped(admin: wire.Api) -> None:
         # Whoever started this run may ignore Ctrl-C, as shells let commands in the background do.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
-    wire.eventually(lambda: "clean" in admin.get(f"{DISKS}/{name}")["spec"], "the order is there")
-    time.sleep(0.5)
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=20)
+    try:
+        wire.eventually(lambda: "clean" in admin.get(f"{DISKS}/{name}")["spec"], "the order is there")
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=20)
+    finally:
+        process.kill()  # it would wait for an agent for ever
     assert "goes on without this command" in said
     assert process.returncode == 130
     assert admin.get(f"{DISKS}/{name}")["spec"]["clean"]["volumeUID"] == "uid-of-the-deleted"
