@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
+import functools
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
-from tests.journey.crash_server import VOLUMES, Server
+from tests.journey.crash_server import DISKS, STATUS, VOLUMES, Server
 
 from localpv import errors
 from localpv.api.kinds.localdisk import CleanOrder, DiskKind, LocalDisk, LocalDiskSpec, LocalDiskStatus, VolumeMode
@@ -51,6 +51,9 @@ PATIENCE_SECONDS = 20.0
 
 T = TypeVar("T")
 AGENT, MANAGER, SERVER = "agent", "manager", "server"
+CREATE_DISK, WRITE_SPEC, WRITE_STATUS, DELETE_DISK = "create disk", "write spec", "write status", "delete disk"
+CREATE_VOLUME, WRITE_VOLUME, DELETE_VOLUME = "create volume", "write volume", "delete volume"
+WIPE = "wipe piece"
 
 
 class Clock(SystemClock):
@@ -71,16 +74,21 @@ class Clock(SystemClock):
 
 @dataclass
 class Death:
-    """Who dies, at which of its acts (from 1; 0 for never), and whether the act still happens."""
+    """Who dies, at which of its acts, and whether the act still happens.
 
-    victim: str = ""
-    at: int = 0
-    after: bool = False
+    An act is chosen by its name and by how often it was done before (`at` counts from 1). Its place in the whole order
+    would not do: how often a write meets a conflict and is done again is a matter of chance.
+    """
+
+    victim: str
+    act: str
+    at: int
+    after: bool
     acts: int = 0
     came: bool = False
 
-    def is_due(self, who: str) -> bool:
-        if self.victim not in (who, SERVER) or self.came:
+    def is_due(self, who: str, act: str) -> bool:
+        if self.victim not in (who, SERVER) or self.act != act or self.came:
             return False
         self.acts += 1
         self.came = self.acts == self.at
@@ -106,12 +114,13 @@ class Process:
             await asyncio.wait({self._task})
             self._task = None
 
-    async def act(self, who: str, deed: Callable[[], Awaitable[T]]) -> T:
+    async def act(self, who: str, name: str, deed: Callable[[], Awaitable[T]]) -> T:
         """Do something to the world, unless death comes first. Who is dead waits for ever."""
         death = self.world.death
+        self.world.acts.add((who, name))
         if self.dead.is_set():
             await asyncio.get_running_loop().create_future()
-        if not death.is_due(who):
+        if death is None or not death.is_due(who, name):
             return await deed()
         if death.after:
             await deed()
@@ -133,7 +142,7 @@ class Line:
         server = self.process.world.server
         if request.method == "GET" or "/events" in request.path or "dryRun" in request.query:
             return await server.request(request)
-        return await self.process.act(self.who, lambda: server.request(request))
+        return await self.process.act(self.who, act_of(request), lambda: server.request(request))
 
     @contextlib.asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
@@ -153,20 +162,22 @@ class InFolder:
         return getattr(self.records, name)
 
     async def create(self, disk: LocalDisk) -> LocalDisk:
-        return await self.process.act(self.who, lambda: self.records.create(disk))
+        return await self.process.act(self.who, CREATE_DISK, lambda: self.records.create(disk))
 
     async def write_spec(self, disk: LocalDisk, spec: LocalDiskSpec) -> LocalDisk:
         if spec == disk.spec:
             return disk
-        return await self.process.act(self.who, lambda: self.records.write_spec(disk, spec))
+        return await self.process.act(self.who, WRITE_SPEC, lambda: self.records.write_spec(disk, spec))
 
     async def write_status(self, disk: LocalDisk, status: LocalDiskStatus, *, locked: bool = True) -> LocalDisk:
         if status == disk.status:
             return disk
-        return await self.process.act(self.who, lambda: self.records.write_status(disk, status, locked=locked))
+        return await self.process.act(
+            self.who, WRITE_STATUS, lambda: self.records.write_status(disk, status, locked=locked)
+        )
 
     async def delete(self, disk: LocalDisk) -> None:
-        await self.process.act(self.who, lambda: self.records.delete(disk))
+        await self.process.act(self.who, DELETE_DISK, lambda: self.records.delete(disk))
 
 
 @dataclass
@@ -183,7 +194,8 @@ class Hands:
 
     async def clean(self, target: Target, plan: Plan, *, on_progress: Report) -> None:
         for piece in range(PIECES):
-            await self.process.act(AGENT, lambda piece=piece: self.process.world.wipe(piece))  # type: ignore[misc]
+            wipe = functools.partial(self.process.world.wipe, piece)
+            await self.process.act(AGENT, f"{WIPE} {piece}", wipe)
 
 
 @dataclass(frozen=True)
@@ -208,7 +220,10 @@ class World:
 
     case: Case
     folder: Path
-    death: Death = field(default_factory=Death)
+    death: Death | None = None
+    acts: set[tuple[str, str]] = field(default_factory=set)
+    """Who did what, at least once."""
+
     left: set[int] = field(default_factory=set)
     """Pieces of the disk with a tenant's data."""
 
@@ -239,6 +254,10 @@ class World:
         else:
             self.processes = [Process(self, (AGENT,), self._agent), Process(self, (MANAGER,), self._manager)]
         self.records: Records = ApiRecords(Client(self.server, field_manager="test"))
+
+    @property
+    def death_came(self) -> bool:
+        return self.death is not None and self.death.came
 
     # The programs.
 
@@ -396,10 +415,15 @@ class World:
             await asyncio.sleep(0)
 
 
+def act_of(request: Request) -> str:
+    if request.path.startswith(VOLUMES):
+        return {"POST": CREATE_VOLUME, "DELETE": DELETE_VOLUME}.get(request.method, WRITE_VOLUME)
+    assert request.path.startswith(DISKS), request.path
+    if request.method == "PATCH":
+        return WRITE_STATUS if request.path.endswith(STATUS) else WRITE_SPEC
+    return {"POST": CREATE_DISK, "DELETE": DELETE_DISK}[request.method]
+
+
 def named(case: Case) -> str:
     parts = [case.kind.value, case.reclaim.value, "folder" if case.in_folder else "api"]
     return "-".join([*parts, "unseen"] if case.unseen else parts)
-
-
-def plus(death: Death, **more: Any) -> Death:
-    return dataclasses.replace(death, acts=0, came=False, **more)
