@@ -1,11 +1,13 @@
 # localpv: `make` shows this menu.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-programs run test quick fresh check format bench seeds generate clean cluster test-kubernetes setup-kubernetes test-vm
+.PHONY: help setup setup-programs run test quick fresh steady check format bench seeds generate clean cluster test-kubernetes setup-kubernetes test-vm
+.PHONY: kubernetes-contract kubernetes-placing kubernetes-manager kubernetes-workloads kubernetes-cluster
 
 VENV := .venv
 PYTHON := $(VENV)/bin/python
 STAMP := $(VENV)/.ready
 NODES := 1
+RUNS := 10
 # They do themselves what controllers of a cluster would do, so none may run beside them.
 MANAGER_TESTS := $(addprefix tests/journey/test_,publish.py release.py held.py drop_in.py rights.py)
 
@@ -33,14 +35,27 @@ fresh: setup ## Run the README's two commands in a new Debian with nothing but m
 	@bash tools/setup_kubernetes.sh
 	@$(PYTHON) tools/fresh.py $(ARGS)
 
+steady: setup-programs ## Run a suite again and again beside other work, to find tests that fail now and then (SUITE=..., RUNS=10)
+	@$(PYTHON) tools/steady.py --runs $(RUNS) $(SUITE)
+
 setup-programs: setup
 	@$(PYTHON) -m tests.kubernetes.build kubectl informer
 
-test-kubernetes: setup-kubernetes ## Run the contract and all that needs a cluster on a real Kubernetes (as root)
+test-kubernetes: kubernetes-contract kubernetes-placing kubernetes-manager kubernetes-workloads kubernetes-cluster ## Run the contract and all that needs a cluster on a real Kubernetes (as root)
+
+kubernetes-contract: setup-kubernetes
 	@$(PYTHON) -m tests.kubernetes.control_plane --controllers --run $(PYTHON) -m pytest tests/contract $(ARGS)
+
+kubernetes-placing: setup-kubernetes
 	@$(PYTHON) -m tests.kubernetes.control_plane --controllers --scheduler --run $(PYTHON) -m pytest tests/placing $(ARGS)
+
+kubernetes-manager: setup-kubernetes
 	@$(PYTHON) -m tests.kubernetes.control_plane --run $(PYTHON) -m pytest $(MANAGER_TESTS) $(ARGS)
+
+kubernetes-workloads: setup-kubernetes
 	@$(PYTHON) -m tests.kubernetes.control_plane --workloads --run $(PYTHON) -m pytest tests/workloads $(ARGS)
+
+kubernetes-cluster: setup-kubernetes
 	@$(PYTHON) -m pytest tests/kubernetes tests/e2e --on kubernetes $(ARGS)
 
 test-vm: setup ## Run all that needs SCSI, SATA and NVMe disks, in a virtual machine (as root)
@@ -86,4 +101,4 @@ seeds: setup ## Show every requirement with its tests and their last results
 	@$(PYTHON) tools/seeds.py
 
 clean: ## Remove what the targets above made in this folder
-	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .seeds .bench build/out src/*.egg-info
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .seeds .bench .steady build/out src/*.egg-info

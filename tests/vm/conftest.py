@@ -27,6 +27,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if here in item.path.parents:
             item.add_marker(mark)
+            # The machine takes for processor time what its emulator spends waiting for a processor: nothing can be said
+            # about who held an event loop for how long.
+            item.add_marker(pytest.mark.holds_the_loop)
 
 
 @pytest.hookimpl(trylast=True)
