@@ -367,7 +367,7 @@ class Discovery:
             sighting=sighting,
             facts=facts,
             record=self._keeper.records.get(place),
-            rival=rivals.stronger(place, roster=self._roster, records=self._keeper.records),
+            rival=self._rival(place),
             settling=left > 0,
         )
         verdict = rules.judge(case)
@@ -392,6 +392,10 @@ class Discovery:
             self._roster.doubt(place)  # somebody may be filling it
             return LookAgain(after=left)
         return self._ask_again(place) if verdict.reason in _PASSING else self._calm(place)
+
+    def _rival(self, place: Place) -> str:
+        keeper = self._keeper
+        return rivals.stronger(place, roster=self._roster, records=keeper.records, index=keeper.index)
 
     def _tell_found(self, place: Place, record: LocalDisk) -> None:
         since = self._roster.seconds_since(place, self._clock.monotonic())

@@ -15,6 +15,7 @@ from localpv.api.kinds import ObjectMeta
 from localpv.api.kinds.localdisk import LocalDisk, LocalDiskSpec, LocalDiskStatus
 from localpv.client.watching import Changed, Deleted
 from localpv.lifecycle.discover import rules
+from localpv.lifecycle.discover.identities import Index
 from localpv.lifecycle.discover.sighting import Place
 from localpv.lifecycle.records import Records
 from localpv.lifecycle.records.names import disk_name
@@ -33,6 +34,7 @@ class Keeper:
         self._store = records
         self._on_change = on_change
         self._records: dict[Place, LocalDisk] = {}
+        self.index = Index()
         self.synced = asyncio.Event()
         """Set once every record that existed is known."""
 
@@ -57,14 +59,14 @@ class Keeper:
         known = self._records.get(place)
         if known is not None and known.metadata.resource_version == record.metadata.resource_version:
             return  # our own write comes back
-        self._records[place] = record
+        self._put(place, record)
         self._on_change(place, known, record)
 
     def _deleted(self, record: LocalDisk) -> None:
         place = Place(record.spec.storage_class_name, record.spec.entry)
         known = self._records.get(place)
         if known is not None and known.metadata.uid == record.metadata.uid:
-            del self._records[place]
+            self._put(place, None)
             self._on_change(place, known, None)
 
     async def ensure(self, place: Place, spec: LocalDiskSpec) -> LocalDisk | None:
@@ -90,7 +92,7 @@ class Keeper:
         if (found.node_name, found.storage_class_name, found.entry) != (self._node, *place):
             log.error("name of the record is taken disk=%s class=%s entry=%r", name, *place)
             return None
-        self._records[place] = record
+        self._put(place, record)
         return record
 
     async def write(self, place: Place, record: LocalDisk, status: LocalDiskStatus) -> None:
@@ -110,7 +112,7 @@ class Keeper:
             await self._read_again(place)
             raise
         if self._records.get(place) is record:
-            del self._records[place]
+            self._put(place, None)
             self._on_change(place, record, None)
         log.info("record deleted class=%s entry=%r disk=%s", *place, record.metadata.name)
 
@@ -120,11 +122,14 @@ class Keeper:
         except (errors.Conflict, errors.NotFound):
             await self._read_again(place)
             raise
-        self._records[place] = written
+        self._put(place, written)
         return written
 
     async def _read_again(self, place: Place) -> None:
-        record = await self._store.get(disk_name(self._node, *place))
+        self._put(place, await self._store.get(disk_name(self._node, *place)))
+
+    def _put(self, place: Place, record: LocalDisk | None) -> None:
+        self.index.put(place, record)
         if record is None:
             self._records.pop(place, None)
         else:

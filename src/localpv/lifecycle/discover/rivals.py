@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from localpv.api.kinds.localdisk import DiskIdentity, DiskKind, LocalDisk
+from localpv.api.kinds.localdisk import DiskKind, LocalDisk
 from localpv.lifecycle import identity
 from localpv.lifecycle.discover import rules
 from localpv.lifecycle.discover.facts import Facts
+from localpv.lifecycle.discover.identities import Index, recorded_in
 from localpv.lifecycle.discover.roster import Roster
 from localpv.lifecycle.discover.sighting import Place, Sighting
 from localpv.model.devices import BlockDevice
-from localpv.model.identity import Identity
 
 
-def stronger(place: Place, *, roster: Roster, records: Mapping[Place, LocalDisk]) -> str:
+def stronger(place: Place, *, roster: Roster, records: Mapping[Place, LocalDisk], index: Index) -> str:
     """Who else has this disk with a better right, in words; empty when nobody does."""
     own, facts = roster.sightings.get(place), roster.facts.get(place)
     if own is None or not own.target:
@@ -26,7 +26,8 @@ def stronger(place: Place, *, roster: Roster, records: Mapping[Place, LocalDisk]
     for other in _others(place, own, facts, roster):
         if _right(other, roster, records) < _right(place, roster, records):
             return f"entry {other.entry} of class {other.storage_class}"
-    for other, record in records.items():
+    for other in index.alike(facts.identity, directory=_is_directory(own)) if facts and facts.identity else ():
+        record = records[other]
         # Its entry is gone or leads elsewhere, but a volume still has its data on the disk, or is about to get it.
         promised = rules.taken(record) or record.status.eligible
         if other != place and promised and _is_disk_of(record, own, facts) and not _has_own(other, record, roster):
@@ -61,8 +62,8 @@ def _same_disk(own: BlockDevice, other: BlockDevice) -> bool:
 
 def _is_disk_of(record: LocalDisk, sighting: Sighting, facts: Facts | None) -> bool:
     """Whether what was seen is the disk that a record is about."""
-    recorded = record.spec.identity or record.status.identity
-    if recorded is None or facts is None or facts.identity is None or not _may_be(recorded, facts.identity):
+    recorded = recorded_in(record)
+    if recorded is None or facts is None or facts.identity is None:
         return False
     if record.status.kind == DiskKind.BLOCK_DEVICE:
         same_kind, contents = sighting.kind is DiskKind.BLOCK_DEVICE, False
@@ -70,21 +71,15 @@ def _is_disk_of(record: LocalDisk, sighting: Sighting, facts: Facts | None) -> b
         # Parts of one file system share its identity; which of them it is says the inode of its directory.
         if recorded.inode == facts.identity.inode != 0 and identity.read(recorded).same_file(facts.identity):
             return sighting.kind is not DiskKind.BLOCK_DEVICE
-        same_kind, contents = sighting.mount is not None and sighting.mount.root == "/", True
+        same_kind, contents = not _is_directory(sighting) and sighting.kind is not DiskKind.BLOCK_DEVICE, True
     return same_kind and identity.read(recorded).same_device(facts.identity, contents=contents)
 
 
-def _may_be(recorded: DiskIdentity, now: Identity) -> bool:
-    """A first, quick look: whether anything at all is the same."""
-    return (
-        recorded.major_minor == now.major_minor
-        or recorded.serial == now.serial != ""
-        or recorded.wwn == now.wwn != ""
-        or recorded.fs_uuid == now.fs_uuid != ""
-        or recorded.part_uuid == now.part_uuid != ""
-        or recorded.inode == now.inode != 0
-        or not set(recorded.by_id).isdisjoint(now.by_id)
-    )
+def _is_directory(sighting: Sighting) -> bool:
+    """A plain one, or a part of a file system that is mounted there."""
+    if sighting.kind is DiskKind.BLOCK_DEVICE:
+        return False
+    return sighting.mount is None or sighting.mount.root != "/"
 
 
 def _has_own(place: Place, record: LocalDisk, roster: Roster) -> bool:

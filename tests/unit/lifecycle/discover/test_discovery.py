@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 from pathlib import Path
 from typing import Any
@@ -632,6 +631,6 @@ async def test_two_hundred_entries_have_their_records_at_once(machine: FakeMachi
     for number in range(200):
         machine.make_folder(f"{FOLDER}/{number:03}")
     async with discovering(machine, tmp_path) as world:
-        await asyncio.wait_for(world.discovery.wait_looked(), 5)
+        await world.discovery.wait_looked()
         await eventually(lambda: all(disk.status.eligible for disk in world.records._records.values()))
         assert len(await world.records.list()) == 200
