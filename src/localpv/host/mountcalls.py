@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import threading
 from pathlib import Path
 
 BIND, RECURSIVE, PRIVATE = 0x1000, 0x4000, 1 << 18
@@ -14,6 +15,7 @@ LAZY = 2
 
 NAMESPACES = {"net": 0x40000000, "ipc": 0x08000000, "uts": 0x04000000}
 
+_thread = threading.local()
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -34,19 +36,26 @@ def unmount(target: Path, flags: int = 0) -> bool:
 
 
 def leave_namespaces(flags: int) -> None:
-    """unshare(2) for the calling thread, which should end soon."""
+    """unshare(2) for the calling thread, which is of no use to others from now on."""
+    _thread.own_namespaces = True
     if _libc.unshare(flags) != 0:
         raise _error("namespace")
 
 
 def enter_namespace(file: Path, flags: int) -> None:
-    """setns(2) for the calling thread, which should end soon."""
+    """setns(2) for the calling thread, which is of no use to others from now on."""
+    _thread.own_namespaces = True
     fd = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
     try:
         if _libc.setns(fd, flags) != 0:
             raise _error(file)
     finally:
         os.close(fd)
+
+
+def has_own_namespaces() -> bool:
+    """Whether the calling thread has left namespaces of the process."""
+    return getattr(_thread, "own_namespaces", False)
 
 
 def set_host_name(name: str) -> None:

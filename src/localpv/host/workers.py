@@ -1,4 +1,4 @@
-"""Calls that a bad disk can hang, each in a thread of its own with a time limit.
+"""Calls that a bad disk can hang, each in a thread with a time limit.
 
 A thread that sits in the kernel cannot be stopped, only left behind. So that a dead disk costs one thread and not one
 more at every look, calls carry a key (the disk or folder): while a call for a key is stuck, the next one for the same
@@ -11,10 +11,13 @@ import asyncio
 import contextlib
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from queue import Empty, SimpleQueue
+from typing import Any, TypeAlias, TypeVar
 
 from localpv import errors
+from localpv.host import mountcalls
 from localpv.model import methods
 
 T = TypeVar("T")
@@ -24,6 +27,9 @@ AT_ONCE = 16
 
 STOP_SECONDS = 10.0
 """How long a cancelled long job may take to reach its next chunk before it is left behind."""
+
+IDLE_SECONDS = 2.0
+"""A thread that had nothing to do for so long ends."""
 
 REPORT_SECONDS = 0.1
 """Progress is told at most this often."""
@@ -35,6 +41,7 @@ class Workers:
     def __init__(self, *, at_once: int = AT_ONCE) -> None:
         self._places = asyncio.Semaphore(at_once)
         self._stuck: dict[str, int] = {}
+        self._threads = _Threads()
 
     def stuck(self) -> tuple[str, ...]:
         """Keys whose call was left behind and has not come back."""
@@ -45,7 +52,7 @@ class Workers:
         self.refuse_stuck(key)
         async with self._places:
             self.refuse_stuck(key)
-            done = _start(function, name=f"host {key}")
+            done = self._threads.start(function, name=f"host {key}")
             try:
                 # Not wait_for: in Python 3.11 it loses a cancellation that comes together with the result.
                 async with asyncio.timeout(timeout):
@@ -65,7 +72,7 @@ class Workers:
         """Run a job without a limit that watches its Control; a cancelled caller waits until the job has stopped."""
         self.refuse_stuck(key)
         control = Control(asyncio.get_running_loop(), on_progress)
-        done = _start(lambda: function(control), name=f"host {key}")
+        done = self._threads.start(lambda: function(control), name=f"host {key}")
         try:
             return await asyncio.shield(done)
         except asyncio.CancelledError:
@@ -152,27 +159,58 @@ class Control:
         return future.result(timeout=STOP_SECONDS)
 
 
-def _start(function: Callable[[], T], *, name: str) -> asyncio.Future[T]:
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[T] = loop.create_future()
+class _Threads:
+    """Threads for calls. One that is done waits a moment for the next call: to start one holds the event loop up."""
 
-    def finish(result: T | None, error: BaseException | None) -> None:
-        if done.cancelled():
-            return
-        if error is not None:
-            done.set_exception(error)
-        else:
-            done.set_result(result)  # type: ignore[arg-type]
+    def __init__(self) -> None:
+        self._idle: deque[_Inbox] = deque()
 
-    def run() -> None:
-        result, error = None, None
+    def start(self, function: Callable[[], T], *, name: str) -> asyncio.Future[T]:
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[T] = loop.create_future()
+
+        def finish(result: T | None, error: BaseException | None) -> None:
+            if done.cancelled():
+                return
+            if error is not None:
+                done.set_exception(error)
+            else:
+                done.set_result(result)  # type: ignore[arg-type]
+
+        def run() -> None:
+            threading.current_thread().name = name
+            result, error = None, None
+            try:
+                result = function()
+            except BaseException as raised:
+                error = raised
+            with contextlib.suppress(RuntimeError):  # the loop has ended, and with it everybody who waited
+                loop.call_soon_threadsafe(finish, result, error)
+
         try:
-            result = function()
-        except BaseException as raised:
-            error = raised
-        with contextlib.suppress(RuntimeError):  # the loop has ended, and with it everybody who waited
-            loop.call_soon_threadsafe(finish, result, error)
+            self._idle.pop().put(run)
+        except IndexError:
+            inbox: _Inbox = SimpleQueue()
+            inbox.put(run)
+            # A daemon: a thread that hangs on a dead disk must not keep the process from ending.
+            threading.Thread(target=self._serve, args=(inbox,), daemon=True).start()
+        return done
 
-    # A daemon: a thread that hangs on a dead disk must not keep the process from ending.
-    threading.Thread(target=run, name=name, daemon=True).start()
-    return done
+    def _serve(self, inbox: _Inbox) -> None:
+        while True:
+            try:
+                run = inbox.get(timeout=IDLE_SECONDS)
+            except Empty:
+                try:
+                    self._idle.remove(inbox)
+                except ValueError:
+                    continue  # a call has taken this thread in the same moment
+                return
+            run()
+            del run  # with all that the call was about
+            if mountcalls.has_own_namespaces():
+                return  # what is done next would be done in there
+            self._idle.append(inbox)
+
+
+_Inbox: TypeAlias = SimpleQueue[Callable[[], None]]

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from localpv import errors
-from localpv.host import commands
+from localpv.host import commands, mountcalls
 from localpv.host.feeds import WAITING, Feed
 from localpv.host.workers import Control, Workers
 
@@ -38,6 +38,37 @@ async def test_a_hung_disk_is_left_behind_and_the_others_answer() -> None:
     while workers.stuck():
         await asyncio.sleep(0.01)
     assert await workers.call(lambda: "back", key="/dev/dead", timeout=5) == "back"
+
+
+async def test_threads_are_used_again_and_end_when_nobody_needs_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("localpv.host.workers.IDLE_SECONDS", 0.1)
+    workers = Workers()
+
+    async def thread() -> threading.Thread:
+        found = await workers.call(threading.current_thread, key="x", timeout=5)
+        while not workers._threads._idle:
+            await asyncio.sleep(0.001)
+        return found
+
+    first = await thread()
+    assert await thread() is first and first.name == "host x"
+    first.join(5)
+    assert not first.is_alive()
+    assert await workers.call(threading.current_thread, key="x", timeout=5) is not first
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to leave namespaces")
+async def test_a_thread_in_namespaces_of_its_own_is_not_used_again() -> None:
+    workers = Workers()
+
+    def leave() -> threading.Thread:
+        mountcalls.leave_namespaces(mountcalls.NAMESPACES["uts"])
+        return threading.current_thread()
+
+    gone = await workers.call(leave, key="x", timeout=5)
+    gone.join(5)
+    assert not gone.is_alive() and not workers._threads._idle
+    assert not await workers.call(mountcalls.has_own_namespaces, key="x", timeout=5)
 
 
 async def test_an_error_of_the_call_is_the_callers() -> None:
