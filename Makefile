@@ -11,6 +11,9 @@ RUNS := 10
 # They do themselves what controllers of a cluster would do, so none may run beside them.
 MANAGER_TESTS := $(addprefix tests/journey/test_,publish.py release.py held.py drop_in.py rights.py)
 
+# Tests start programs hundreds of times: each would compile all its modules anew, half of the time that a start takes.
+unexport PYTHONDONTWRITEBYTECODE
+
 help: ## Show this menu
 	@echo "localpv: local disks as Kubernetes volumes"
 	@echo
