@@ -49,6 +49,10 @@ class Place(Protocol):
     cleans_in_jobs: bool
     """Whether localpv runs here as agents and a manager, which alone makes Jobs."""
 
+    @property
+    def kubelet(self) -> str:
+        """Below it is all that a node mounts for its pods; the same path on all."""
+
     def disk(self, size: int = ...) -> contextlib.AbstractContextManager[Path]:
         """An empty block device, visible in all nodes, until the with-block ends."""
 
@@ -67,6 +71,7 @@ class OnKubernetes:
 
     image = images.BUSYBOX
     folder = "/mnt"
+    kubelet = "/var/lib/kubelet"
     cleans_in_jobs = True
 
     def __init__(self, running: cluster.Cluster, localpv_image: str) -> None:
@@ -165,6 +170,10 @@ class OnThisMachine:
     @property
     def data(self) -> Path:
         return self.scratch / "data"
+
+    @property
+    def kubelet(self) -> str:
+        return str(Machine(self.data).run_folder)
 
     def start(self) -> None:
         """Start the engine, on the port it had before if there was one."""

@@ -175,6 +175,7 @@ def _nothing_leaks(place: Place) -> None:
 
     def mounted() -> list[str]:
         lines = [line for host in place.hosts for line in host.run("cat", "/proc/mounts").splitlines()]
-        return [line for line in lines if "/volumes/kubernetes.io~local-volume/" in line]
+        points = [line.split()[1] for line in lines]
+        return [one for one in points if one.startswith(f"{place.kubelet}/") and "/kubernetes.io~local-volume/" in one]
 
     _wait(lambda: not mounted(), "nothing is mounted for pods")
