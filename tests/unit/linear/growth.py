@@ -4,6 +4,9 @@ Time is that of this thread on the processor, so that what else runs on the mach
 too steep is measured again before it is believed. What takes less than FLOOR is taken as FLOOR: there, noise is larger
 than what is measured, and a quadratic parser is above it a step later. Sizes rise by ten up to the limit, and the first
 step that is too steep ends it, so that a bad parser fails in seconds.
+
+Counting memory makes all five times as slow, so it is done at a hundredth and a tenth of the limit first. Only what
+rises too fast there is looked at up to the limit: what grows with the square of the size does so from the beginning.
 """
 
 from __future__ import annotations
@@ -93,7 +96,11 @@ def check(make: Callable[[int], T], use: Callable[[T], object], *, limit: int, w
 
 def check_memory(make: Callable[[int], T], use: Callable[[T], object], *, limit: int, what: str) -> None:
     """Fail when the memory rises faster than the size."""
-    small, large = (memory(lambda size=size: make(size), use) for size in (limit // 10, limit))  # type: ignore[misc]
-    if large > STEEPEST * max(small, LEAST_BYTES):
-        steps = f"{large >> 10} KiB for {limit}, {small >> 10} KiB for a tenth of it"
+    tenth = memory(lambda: make(limit // 10), use)
+    # Where the whole takes STEEPEST times LEAST_BYTES with the square of the size, a tenth takes a hundredth of that.
+    if tenth <= STEEPEST * max(memory(lambda: make(limit // 100), use), LEAST_BYTES // 100):
+        return
+    whole = memory(lambda: make(limit), use)
+    if whole > STEEPEST * max(tenth, LEAST_BYTES):
+        steps = f"{whole >> 10} KiB for {limit}, {tenth >> 10} KiB for a tenth of it"
         raise AssertionError(f"{what}: takes more than {STEEPEST} times the memory for ten times as much: {steps}")
