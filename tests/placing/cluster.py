@@ -52,6 +52,17 @@ class Cluster:
     def change_node(self, name: str, change: Object) -> None:
         self.place.api.merge(f"{NODES}/{name}", change)
 
+    def fence(self) -> None:
+        """Wait until whoever schedules has seen all nodes, volumes and claims as they are now.
+
+        It hears of each kind in the order of what was written: a pod that needs later ones of each has got its node.
+        """
+        later = Cluster(Place(self.place.api, self.place.space))
+        later.place.storage_class()
+        later.place.available(node=later.node())
+        claim, _ = later.place.bound()
+        later.placed(claim)
+
     # Pods.
 
     def pod(

@@ -129,27 +129,36 @@ class Place:
         return list(self.api.get(path, fieldSelector=f"involvedObject.name={name},involvedObject.kind={kind}")["items"])
 
     def stays_pending(self, name: str) -> Object:
-        """The claim, which got nothing although whoever binds has looked at it: a later claim is bound already."""
-        Place(self.api, self.space)._marked()
+        """The claim, which got nothing although whoever binds has looked at it."""
+        self.fence()
         claim = self.get_claim(name)
         assert claim["status"]["phase"] == "Pending", claim
         assert not claim["spec"].get("volumeName") or BIND_COMPLETED not in claim["metadata"].get("annotations", {})
         return claim
 
     def settled(self, name: str) -> str:
-        """The phase of a claim, after whoever binds had the time to look at everything."""
-        Place(self.api, self.space)._marked()
+        """The phase of a claim, after whoever binds has looked at everything."""
+        self.fence()
         return str(self.get_claim(name)["status"]["phase"])
 
     def settled_volume(self, name: str) -> str:
-        Place(self.api, self.space)._marked()
+        self.fence()
         return str(self.get_volume(name)["status"]["phase"])
 
-    def _marked(self) -> None:
-        """Somebody has bound a claim that came after all others."""
-        self.storage_class()
-        self.until_volume(self.volume(), "Available")
-        self.bound()
+    def fence(self) -> None:
+        """Wait until whoever binds has seen all volumes and claims as they are now: later ones are bound already."""
+        later = Place(self.api, self.space)
+        later.storage_class()
+        later.available()
+        later.bound()
+
+    def protection_fence(self) -> None:
+        """Wait until whoever keeps volumes and claims in use has seen all deletions: later ones are carried out."""
+        later = Place(self.api, self.space)
+        paths = [later.volume_path(later.available()), later.claim_path(later.claim())]
+        for path in paths:
+            self.api.delete(path)
+            wire.eventually(lambda path=path: self.api.gone(path), f"{path} is gone")
 
     def _until(self, path: str, phase: str) -> Object:
         def look() -> Object | None:

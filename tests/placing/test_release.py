@@ -95,6 +95,7 @@ def test_a_volume_that_is_being_deleted_is_never_chosen(place: Place) -> None:
     volume = place.available()
     place.api.merge(place.volume_path(volume), {"metadata": {"finalizers": ["placing.example.com/hold"]}})
     place.api.delete(place.volume_path(volume))
+    place.fence()
     place.stays_pending(place.claim())
     name = place.claim(volumeName=volume)
     place.until_event(name, "VolumeMismatch")
@@ -139,6 +140,7 @@ def test_a_claim_that_a_pod_uses_keeps_its_volume_until_the_pod_goes(place: Plac
     pod = builders.pod(spec={"volumes": volumes, "schedulerName": "nobody", "nodeName": "node-of-nobody"})
     path = place.space.core("pods", place.api.post(place.space.core("pods"), pod)["metadata"]["name"])
     place.delete_claim(name)
+    place.protection_fence()
     assert place.settled_volume(volume) == "Bound"
     assert place.get_claim(name)["metadata"]["deletionTimestamp"]
     place.api.delete(path, gracePeriodSeconds=0)
@@ -151,6 +153,7 @@ def test_a_bound_volume_that_is_deleted_stays_until_its_claim_goes(place: Place)
     name, volume = place.bound()
     place.until_volume(volume, "Bound")
     place.api.delete(place.volume_path(volume))
+    place.protection_fence()
     assert place.settled_volume(volume) == "Bound"
     place.delete_claim(name)
     wire.eventually(lambda: place.api.gone(place.volume_path(volume)), "the volume is gone")

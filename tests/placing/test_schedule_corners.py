@@ -93,6 +93,7 @@ def test_a_volume_in_deletion_is_not_given(cluster: Cluster, place: Place) -> No
     volume = place.available(node=node)
     place.api.merge(place.volume_path(volume), {"metadata": {"finalizers": ["example.com/hold"]}})
     place.api.delete(place.volume_path(volume))
+    cluster.fence()
     cluster.refused(place.claim(), why={NO_VOLUME: 1})
     assert not place.get_volume(volume)["spec"].get("claimRef")
 

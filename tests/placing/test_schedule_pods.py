@@ -195,5 +195,6 @@ def test_a_soft_spread_fills_the_emptier_zone_first_and_refuses_nobody(cluster: 
     assert sorted(placed) == ["a", "a", "b", "b"]
     (full,) = [node for node, zone in zones.items() if zone == "a"]
     cluster.change_node(full, {"spec": {"unschedulable": True}})
+    cluster.fence()
     for _ in range(3):
         assert zones[cluster.placed(**pod)] == "b"

@@ -223,6 +223,7 @@ def test_a_claim_in_deletion_serves_no_further_pod(cluster: Cluster, place: Plac
     claim, _ = place.bound()
     assert cluster.placed(claim) == node
     place.delete_claim(claim)
+    cluster.fence()
     cluster.refused(claim, words=f'persistentvolumeclaim "{claim}" is being deleted.')
 
 
@@ -234,6 +235,7 @@ def test_a_claim_whose_volume_is_gone_is_named(cluster: Cluster, place: Place) -
     place.api.delete(place.volume_path(volume))
     place.api.merge(place.volume_path(volume), {"metadata": {"finalizers": None}})
     place.until_claim(claim, "Lost")
+    cluster.fence()
     wanted = f'persistentvolumeclaim "{claim}" bound to non-existent persistentvolume "{volume}".'
     cluster.refused(claim, words=wanted)
 
