@@ -154,9 +154,9 @@ class Place:
 
     def protection_fence(self) -> None:
         """Wait until whoever keeps volumes and claims in use has seen all deletions: later ones are carried out."""
-        later = Place(self.api, self.space)
-        paths = [later.volume_path(later.available()), later.claim_path(later.claim())]
-        for path in paths:
+        # Of two classes: they must not be bound to each other.
+        one, other = Place(self.api, self.space), Place(self.api, self.space)
+        for path in (one.volume_path(one.available()), other.claim_path(other.claim())):
             self.api.delete(path)
             wire.eventually(lambda path=path: self.api.gone(path), f"{path} is gone")
 

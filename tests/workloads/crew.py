@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from tests.contract import wire
+from tests.contract import builders, wire
 from tests.contract.spaces import Space
 
 T = TypeVar("T")
@@ -17,6 +18,14 @@ APPS = "apps/v1"
 BATCH = "batch/v1"
 PATIENCE_SECONDS = 30.0
 """kube-controller-manager can take its time."""
+
+HARMLESS = {
+    "daemonsets": "revisionHistoryLimit",
+    "deployments": "revisionHistoryLimit",
+    "statefulsets": "revisionHistoryLimit",
+    "replicasets": "minReadySeconds",
+}
+"""A field of the spec that can grow by one without changing anything in these tests."""
 
 
 def template(*, labels: dict[str, str] | None = None, image: str = "registry.invalid/app:1", **spec: Any) -> Object:
@@ -113,12 +122,35 @@ class Crew:
 
         return self.until(as_wanted, f"{plural}/{name} with {fields}") or {}
 
-    def stays(self, look: Callable[[], object], what: str, *, seconds: float = 0.7) -> None:
-        """Something holds now and for a while: long enough for a controller to do what it must not."""
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            assert look(), what
-            time.sleep(0.05)
+    # Fences: what a controller must not do, it has not done although it has looked.
+
+    def fence(self, plural: str, name: str, **seen: Any) -> None:
+        """Wait until the controller has looked at the object from begin to end once more.
+
+        `seen` are fields of its status which show that it knows the pods as they are: until then it may put things off.
+        """
+        self.until_status(plural, name, **seen)
+        field, present = HARMLESS[plural], self.get(plural, name)["spec"]
+        changed = self.change(plural, name, {"spec": {field: present.get(field, 0) + 1}})
+        later = changed["metadata"]["generation"]
+        self.until(lambda: self.status(plural, name).get("observedGeneration", 0) >= later, f"{name} is looked at")
+
+    def job_fence(self) -> None:
+        """Wait until a Job that came later has run to its end: the others had their turn before it."""
+        space = Space(name_of(self.api.post("/api/v1/namespaces", builders.namespace())))
+        later = Crew(self.api, space)
+        later.create(job("later"))
+        (pod,) = later.until_pods(1)
+        later.say(name_of(pod), "Succeeded")
+        later.until(lambda: later.status("jobs", "later", BATCH).get("completionTime"), "a later job is complete")
+
+    def garbage_fence(self) -> None:
+        """Wait until an object that came later has been collected, for its owner is not there."""
+        owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "nobody", "uid": str(uuid.uuid4())}
+        made = builders.config_map()
+        made["metadata"]["ownerReferences"] = [owner]
+        path = self.space.core("configmaps", name_of(self.api.post(self.space.core("configmaps"), made)))
+        self.until(lambda: self.api.gone(path), "what has lost its owner is gone")
 
     # Doing what users do.
 

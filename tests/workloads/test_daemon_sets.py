@@ -113,7 +113,8 @@ def test_tainted_node_gets_no_pod_and_keeps_the_one_it_has(crew: Crew, nodes: No
     # Nothing is to be done, so kube-controller-manager counts again only when it looks at the set for some reason.
     crew.change("daemonsets", "log", {"metadata": {"annotations": {"look": "again"}}})
     crew.until_status("daemonsets", "log", desiredNumberScheduled=0, numberMisscheduled=1)
-    crew.stays(lambda: places(crew) == [first], "what is there may stay")
+    crew.fence("daemonsets", "log")
+    assert places(crew) == [first], "what is there may stay"
 
 
 def test_pod_that_was_deleted_or_failed_comes_anew(crew: Crew, nodes: Nodes) -> None:
@@ -137,7 +138,8 @@ def test_new_template_is_rolled_out_node_by_node(crew: Crew, nodes: Nodes) -> No
     crew.until_status("daemonsets", "log", numberAvailable=3)
     crew.new_image("daemonsets", "log", NEW)
     crew.until(lambda: [image_of(pod) for pod in crew.pods()].count(NEW) == 1, "the first node")
-    crew.stays(lambda: [image_of(pod) for pod in crew.pods()].count(NEW) == 1, "one at a time")
+    crew.fence("daemonsets", "log", updatedNumberScheduled=1, numberAvailable=2)
+    assert [image_of(pod) for pod in crew.pods()].count(NEW) == 1, "one at a time"
 
     def done() -> bool:
         crew.make_all_ready()
@@ -158,7 +160,8 @@ def test_surge_has_the_new_pod_ready_before_the_old_one_goes(crew: Crew, nodes: 
     crew.until_status("daemonsets", "log", numberAvailable=1)
     crew.new_image("daemonsets", "log", NEW)
     crew.until(lambda: len(crew.pods()) == 2, "the new pod beside the old one")
-    crew.stays(lambda: len(crew.pods()) == 2, "the old one stays until the new one is ready")
+    crew.fence("daemonsets", "log", updatedNumberScheduled=1)
+    assert len(crew.pods()) == 2, "the old one stays until the new one is ready"
     crew.make_all_ready()
     crew.until(lambda: [image_of(pod) for pod in crew.pods()] == [NEW], "only the new pod")
 
@@ -169,8 +172,8 @@ def test_on_delete_changes_only_what_somebody_deletes(crew: Crew, nodes: Nodes) 
     until_places(crew, names)
     crew.make_all_ready()
     crew.new_image("daemonsets", "log", NEW)
-    crew.until(lambda: crew.status("daemonsets", "log")["observedGeneration"] == 2, "the change is seen")
-    crew.stays(lambda: image_of(crew.pods()[0]) != NEW, "nothing is replaced")
+    crew.fence("daemonsets", "log", observedGeneration=2, numberAvailable=1)
+    assert image_of(crew.pods()[0]) != NEW, "nothing is replaced"
     crew.delete_pod(name_of(crew.pods()[0]))
     crew.until(lambda: [image_of(pod) for pod in crew.pods()] == [NEW], "a pod of the new template")
 

@@ -85,8 +85,9 @@ def test_new_template_replaces_pods_within_its_limits(crew: Crew) -> None:
     crew.new_image("deployments", "web", NEW)
     # One may be missing and one more may be there: nothing goes on before a new pod is ready.
     crew.until(lambda: sizes(crew) == {OLD: 3, NEW: 2}, "the first step")
-    crew.stays(lambda: sizes(crew) == {OLD: 3, NEW: 2}, "no second step before pods are ready")
     crew.until(lambda: len(of_image(crew, NEW)) == 2, "new pods")
+    crew.fence("deployments", "web", replicas=5, updatedReplicas=2, availableReplicas=3)
+    assert sizes(crew) == {OLD: 3, NEW: 2}, "no second step before pods are ready"
     crew.make_ready(*of_image(crew, NEW))
     roll_out(crew, NEW)
     assert sizes(crew) == {OLD: 0, NEW: 4}
@@ -112,7 +113,8 @@ def test_recreate_waits_until_the_last_old_pod_is_gone(crew: Crew) -> None:
     crew.until_status("deployments", "web", availableReplicas=1)
     crew.new_image("deployments", "web", NEW)
     crew.until_pods(0)
-    crew.stays(lambda: not of_image(crew, NEW), "no new pod beside one that is being deleted")
+    crew.fence("deployments", "web", availableReplicas=None)
+    assert not sizes(crew).get(NEW), "no new pod beside one that is being deleted"
     crew.finish_deletion(old)
     crew.until(lambda: len(of_image(crew, NEW)) == 1, "a new pod")
 
@@ -124,8 +126,8 @@ def test_paused_deployment_keeps_its_template_but_follows_its_size(crew: Crew) -
     crew.change("deployments", "web", {"spec": {"paused": True}})
     crew.until(lambda: condition(crew, "Progressing").get("reason") == "DeploymentPaused", "paused")
     crew.new_image("deployments", "web", NEW)
-    crew.until(lambda: crew.status("deployments", "web")["observedGeneration"] == 3, "the change is seen")
-    crew.stays(lambda: NEW not in sizes(crew), "no new set while paused")
+    crew.fence("deployments", "web", observedGeneration=3)
+    assert NEW not in sizes(crew), "no new set while paused"
     crew.scale("deployments", "web", 3)
     crew.until(lambda: sizes(crew) == {OLD: 3}, "three pods of the old template")
     crew.change("deployments", "web", {"spec": {"paused": False}})

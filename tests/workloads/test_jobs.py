@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from tests.workloads.crew import BATCH, Crew, Object, job, name_of
 
 FINALIZER = "batch.kubernetes.io/job-tracking"
 INDEX = "batch.kubernetes.io/job-completion-index"
+FIRST_BACK_OFF_SECONDS = 10
 
 
 def status(crew: Crew) -> Object:
@@ -70,7 +72,8 @@ def test_workers_on_a_queue_end_when_one_has_succeeded_and_the_others_too(crew: 
     first, second, third = until_running(crew, 3)
     crew.say(first, "Succeeded")
     until_status(crew, succeeded=1, active=2)
-    crew.stays(lambda: len(crew.pods()) == 3, "no new worker after the first success")
+    crew.job_fence()
+    assert len(crew.pods()) == 3, "no new worker after the first success"
     crew.say(second, "Succeeded")
     crew.say(third, "Succeeded")
     crew.until(lambda: "Complete" in conditions(crew), "complete")
@@ -92,9 +95,12 @@ def test_failed_pod_is_replaced_after_a_while(crew: Crew) -> None:
     crew.create(job("work", backoffLimit=3))
     (name,) = until_running(crew, 1)
     crew.say(name, "Failed")
-    until_status(crew, failed=1, active=None)
-    crew.stays(lambda: len(crew.pods()) == 1, "the next try waits")
-    until_running(crew, 1)
+    (again,) = until_running(crew, 1)
+    failed, later = (crew.api.get(crew.space.core("pods", each)) for each in (name, again))
+    ended = failed["status"]["conditions"][0]["lastTransitionTime"]
+    waited = datetime.fromisoformat(later["metadata"]["creationTimestamp"]) - datetime.fromisoformat(ended)
+    # Times are written in whole seconds.
+    assert waited.total_seconds() >= FIRST_BACK_OFF_SECONDS - 1, "the next try waits"
 
 
 def test_pod_that_somebody_deletes_counts_as_failed_and_is_replaced(crew: Crew) -> None:
@@ -116,8 +122,10 @@ def test_restarts_in_place_count_against_the_limit(crew: Crew) -> None:
 
 
 def test_job_that_takes_too_long_fails(crew: Crew) -> None:
-    crew.create(job("work", activeDeadlineSeconds=1))
+    crew.create(job("work", activeDeadlineSeconds=3600))
     until_running(crew, 1)
+    until_status(crew, active=1)
+    crew.change("jobs", "work", {"spec": {"activeDeadlineSeconds": 1}}, BATCH)
     crew.until(lambda: conditions(crew).get("Failed") == "DeadlineExceeded", "failed")
     crew.until(lambda: not running(crew), "its pod is gone")
 
@@ -211,7 +219,8 @@ def test_fewer_at_a_time_gives_up_pods_without_calling_them_failed(crew: Crew) -
 
 def test_job_of_another_manager_is_left_alone(crew: Crew) -> None:
     crew.create(job("work", managedBy="example.com/manager"))
-    crew.stays(lambda: not crew.pods() and not status(crew), "nothing happens")
+    crew.job_fence()
+    assert not crew.pods() and not status(crew), "nothing happens"
 
 
 def test_job_waits_for_pods_on_their_way_out_before_it_is_complete(crew: Crew) -> None:
@@ -222,7 +231,8 @@ def test_job_waits_for_pods_on_their_way_out_before_it_is_complete(crew: Crew) -
     crew.say(first, "Succeeded")
     until_status(crew, terminating=1)
     crew.until(lambda: "SuccessCriteriaMet" in conditions(crew), "decided")
-    crew.stays(lambda: "Complete" not in conditions(crew), "not complete while a pod is being stopped")
+    crew.job_fence()
+    assert "Complete" not in conditions(crew), "not complete while a pod is being stopped"
     crew.finish_deletion(other)
     crew.until(lambda: "Complete" in conditions(crew), "complete")
 
@@ -239,7 +249,8 @@ def test_index_that_fails_too_often_is_given_up_alone(crew: Crew) -> None:
     until_running(crew, 2)
     crew.say(name_of(until_index(crew, "0")), "Failed")
     until_status(crew, failedIndexes="0", failed=1)
-    crew.stays(lambda: len(crew.pods()) == 2, "it is not tried again")
+    crew.job_fence()
+    assert len(crew.pods()) == 2, "it is not tried again"
     assert not conditions(crew), "the other index goes on"
     crew.say(name_of(until_index(crew, "1")), "Succeeded")
     crew.until(lambda: conditions(crew).get("Failed") == "FailedIndexes", "failed")

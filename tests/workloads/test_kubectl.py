@@ -80,7 +80,7 @@ def test_pause_and_resume(crew: Crew, kubectl: Kubectl) -> None:
     crew.until(lambda: all_of(crew, OLD, 1), "a pod")
     kubectl("rollout", "pause", "deployment/web")
     kubectl("set", "image", "deployment/web", f"main={NEW}")
-    crew.until(lambda: crew.status("deployments", "web")["observedGeneration"] >= 3, "the change is seen")
-    crew.stays(lambda: all_of(crew, OLD, 1), "nothing happens while it is paused")
+    crew.fence("deployments", "web", observedGeneration=3)
+    assert all_of(crew, OLD, 1), "nothing happens while it is paused"
     kubectl("rollout", "resume", "deployment/web")
     crew.until(lambda: all_of(crew, NEW, 1), "a new pod")

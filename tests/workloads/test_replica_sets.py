@@ -59,10 +59,11 @@ def test_readiness_and_availability_are_counted(crew: Crew) -> None:
 
 
 def test_pod_is_available_only_after_it_has_been_ready_for_long_enough(crew: Crew) -> None:
-    crew.create(replica_set(replicas=1, minReadySeconds=2))
+    crew.create(replica_set(replicas=1, minReadySeconds=3600))
     crew.make_ready(name_of(crew.until_pods(1)[0]))
-    status = crew.until_status("replicasets", "one", readyReplicas=1)
-    assert "availableReplicas" not in status
+    crew.fence("replicasets", "one", readyReplicas=1)
+    assert "availableReplicas" not in crew.status("replicasets", "one")
+    crew.change("replicasets", "one", {"spec": {"minReadySeconds": 1}})
     crew.until_status("replicasets", "one", availableReplicas=1)
 
 
@@ -73,9 +74,10 @@ def test_fewer_replicas_give_up_the_pods_that_serve_least(crew: Crew) -> None:
     for pod in (running, ready, cheap):
         crew.bind(pod)
     crew.say(running, "Running")
-    crew.make_ready(ready, cheap)
     annotation = {"metadata": {"annotations": {"controller.kubernetes.io/pod-deletion-cost": "-5"}}}
     crew.api.merge(crew.space.core("pods", cheap), annotation)
+    # Last, for that these are ready is what shows that all of it was seen.
+    crew.make_ready(ready, cheap)
     crew.until_status("replicasets", "one", readyReplicas=2)
     crew.scale("replicasets", "one", 3)
     crew.until_names(running, ready, cheap)
@@ -158,7 +160,9 @@ def test_pods_on_their_way_out_are_counted_apart(crew: Crew) -> None:
 def test_many_pods_are_made_once_each(crew: Crew, api: wire.Api) -> None:
     crew.create(replica_set(replicas=60))
     crew.until_pods(60)
-    crew.stays(lambda: len(crew.names()) == 60, "no pod too many")
+    crew.fence("replicasets", "one", replicas=60)
+    assert len(crew.names()) == 60, "no pod too many"
     crew.scale("replicasets", "one", 7)
     crew.until_pods(7)
-    crew.stays(lambda: len(crew.names()) == 7, "no pod too few")
+    crew.fence("replicasets", "one", replicas=7)
+    assert len(crew.names()) == 7, "no pod too few"

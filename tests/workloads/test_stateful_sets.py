@@ -61,7 +61,8 @@ def test_pods_have_numbers_names_and_claims_of_their_own(crew: Crew) -> None:
 def test_next_pod_waits_until_the_one_before_is_ready(crew: Crew) -> None:
     crew.create(stateful_set(3))
     crew.until_names("db-0")
-    crew.stays(lambda: crew.names() == ["db-0"], "no second pod before the first is ready")
+    crew.fence("statefulsets", "db", replicas=1)
+    assert crew.names() == ["db-0"], "no second pod before the first is ready"
     crew.make_ready("db-0")
     crew.until_names("db-0", "db-1")
     crew.until_status("statefulsets", "db", replicas=2, readyReplicas=1, availableReplicas=1, currentReplicas=2)
@@ -73,7 +74,8 @@ def test_parallel_pods_come_together(crew: Crew) -> None:
     crew.create(stateful_set(12, parallel=True))
     crew.until_pods(12)
     assert len(crew.claims()) == 12
-    crew.stays(lambda: len(crew.pods()) == 12, "no more than asked for")
+    crew.fence("statefulsets", "db", replicas=12)
+    assert len(crew.pods()) == 12, "no more than asked for"
 
 
 @pytest.mark.seed("LIF-5", "LVD-3")
@@ -110,7 +112,8 @@ def test_fewer_replicas_leave_from_the_highest_number_one_at_a_time(crew: Crew) 
     crew.bind("db-2")
     crew.scale("statefulsets", "db", 1)
     crew.until_names("db-0", "db-1")
-    crew.stays(lambda: crew.names() == ["db-0", "db-1"], "the next waits until this one is gone")
+    crew.fence("statefulsets", "db", observedGeneration=2)
+    assert crew.names() == ["db-0", "db-1"], "the next waits until this one is gone"
     crew.finish_deletion("db-2")
     crew.until_names("db-0")
 
@@ -120,8 +123,8 @@ def test_nothing_leaves_while_a_pod_with_a_lower_number_is_ill(crew: Crew) -> No
     crew.say("db-0", "Running", ready=False)
     crew.until_status("statefulsets", "db", readyReplicas=1)
     crew.scale("statefulsets", "db", 1)
-    crew.until(lambda: crew.status("statefulsets", "db")["observedGeneration"] == 2, "the change is seen")
-    crew.stays(lambda: crew.names() == ["db-0", "db-1"], "nobody leaves")
+    crew.fence("statefulsets", "db", observedGeneration=2)
+    assert crew.names() == ["db-0", "db-1"], "nobody leaves"
     crew.make_ready("db-0")
     crew.until_names("db-0")
 
@@ -142,10 +145,10 @@ def test_new_template_replaces_pods_from_the_highest_number_down(crew: Crew) -> 
     start(crew, 3, claims=False)
     crew.new_image("statefulsets", "db", NEW)
     crew.until(lambda: images(crew) == {"db-0": OLD, "db-1": OLD, "db-2": NEW}, "the last pod first")
-    crew.stays(lambda: images(crew)["db-1"] == OLD, "the next waits until the new pod is ready")
+    crew.fence("statefulsets", "db", currentReplicas=2, updatedReplicas=1)
+    assert images(crew)["db-1"] == OLD, "the next waits until the new pod is ready"
     status = crew.status("statefulsets", "db")
     assert status["currentRevision"] != status["updateRevision"]
-    assert (status["currentReplicas"], status["updatedReplicas"]) == (2, 1)
     roll_out(crew, NEW, 3)
     crew.until(
         lambda: crew.status("statefulsets", "db")["currentRevision"] == status["updateRevision"],
@@ -163,14 +166,15 @@ def test_partition_keeps_lower_numbers_at_the_old_template(crew: Crew) -> None:
     crew.delete_pod("db-1")
     crew.until(lambda: images(crew).get("db-1") == OLD, "below it also what is made anew")
     crew.make_ready("db-1")
-    crew.stays(lambda: images(crew) == {"db-0": OLD, "db-1": OLD, "db-2": NEW}, "no further")
+    crew.fence("statefulsets", "db", readyReplicas=3)
+    assert images(crew) == {"db-0": OLD, "db-1": OLD, "db-2": NEW}, "no further"
 
 
 def test_on_delete_changes_only_what_somebody_deletes(crew: Crew) -> None:
     start(crew, 2, claims=False, updateStrategy={"type": "OnDelete"})
     crew.new_image("statefulsets", "db", NEW)
-    crew.until(lambda: crew.status("statefulsets", "db")["observedGeneration"] == 2, "the change is seen")
-    crew.stays(lambda: set(images(crew).values()) == {OLD}, "nothing is replaced")
+    crew.fence("statefulsets", "db", observedGeneration=2)
+    assert set(images(crew).values()) == {OLD}, "nothing is replaced"
     crew.delete_pod("db-0")
     crew.until(lambda: images(crew) == {"db-0": NEW, "db-1": OLD}, "the one that was deleted")
 
@@ -213,7 +217,9 @@ def test_claims_go_when_the_policy_says_so(
     crew.scale("statefulsets", "db", 1)
     crew.until_names("db-0")
     crew.until(lambda: set(crew.claims()) == after_scaling, f"claims {after_scaling}")
-    crew.stays(lambda: set(crew.claims()) == after_scaling, "no claim too few")
+    crew.fence("statefulsets", "db", replicas=1)
+    crew.garbage_fence()
+    assert set(crew.claims()) == after_scaling, "no claim too few"
     crew.api.delete(crew.space.of("apps/v1", "statefulsets", "db"), propagationPolicy="Background")
     crew.until(lambda: not crew.pods() and set(crew.claims()) == after_deletion, f"claims {after_deletion}")
 
