@@ -28,7 +28,7 @@ from localpv.client.client import Client
 from localpv.client.pacing import SystemClock
 from localpv.lifecycle.agents import HasLooked, nobody
 from localpv.lifecycle.config.settings import ClassSettings, Configuration
-from localpv.lifecycle.manager import Manager
+from localpv.lifecycle.manager import WORKERS, Manager
 from localpv.lifecycle.publish import naming
 from localpv.lifecycle.records import Records
 from localpv.lifecycle.records.api import ApiRecords
@@ -86,6 +86,7 @@ class Place:
         records: Records | None = None,
         node: str = "",
         has_looked: HasLooked = nobody,
+        workers: int = WORKERS,
     ) -> AsyncIterator[Manager]:
         manager = Manager(
             client or self.client,
@@ -94,6 +95,7 @@ class Place:
             clock=SystemClock(),
             node=node,
             has_looked=has_looked,
+            workers=workers,
         )
         task = asyncio.create_task(manager.run())
         try:
@@ -220,6 +222,14 @@ class Place:
         await self.phase(volume.key, "Available")
         await self.reports(name, phase=Phase.PUBLISHED)
         return volume
+
+    async def fence(self) -> None:
+        """Wait until a manager with one worker has looked at all that is written: a later disk had all its turns."""
+        later = await self.finds(f"later-{uuid.uuid4().hex[:8]}")
+        volume = await self.published(later.key)
+        await self.claims(volume.key)
+        await self.phase(volume.key, "Released")
+        await self.until_disk(later.key, lambda disk: disk.spec.clean is not None)
 
     async def until_told(self, about: str, reason: str) -> None:
         async def is_told() -> bool:

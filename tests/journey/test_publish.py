@@ -148,11 +148,28 @@ async def test_startup_taint_of_a_node_without_disks_goes_when_its_agent_is_read
             "spec": {"nodeName": place.node, "containers": [container], "tolerations": [{"operator": "Exists"}]},
         }
     )
-    has_looked = AgentPods(place.client, namespace="default").have_looked
+    answers: list[bool] = []
+
+    async def has_looked(node: str) -> bool:
+        found = await AgentPods(place.client, namespace="default").have_looked(node)
+        if node == place.node:
+            answers.append(found)
+        return found
+
+    async def has_answered_twice() -> bool:
+        return len(answers) > 1
+
+    async def has_answered() -> bool:
+        return len(answers) > 0
+
     try:
         await become("False")
         async with place.managed(configuration, has_looked=has_looked):
-            await asyncio.sleep(0.3)
+            await place.until(has_answered)
+            # Who asks again is done with what it did about the first answer.
+            await nodes.patch(place.node, {"metadata": {"labels": {"look": "again"}}})
+            await place.until(has_answered_twice)
+            assert not any(answers)
             assert await has_taint(), "its agent has not looked yet"
         await become("True")
         async with place.managed(configuration, has_looked=has_looked):

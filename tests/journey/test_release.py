@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 
 import pytest
@@ -23,7 +22,7 @@ from localpv.lifecycle.config.settings import NodeLoss, NodeLossPolicy, Reclaim
 @pytest.mark.seed("DEL-1", "DEL-6", "DSC-2")
 async def test_released_disk_is_offered_again_only_after_a_verified_cleaning(place: Place) -> None:
     await place.set_up()
-    async with place.managed():
+    async with place.managed(workers=1):
         disk = await place.finds()
         first = await place.published(disk.key)
         await place.claims(first.key)
@@ -32,8 +31,8 @@ async def test_released_disk_is_offered_again_only_after_a_verified_cleaning(pla
         ordered = await place.until_disk(disk.key, lambda disk: disk.spec.clean is not None)
         assert ordered.spec.clean.volume_uid == first.metadata.uid
         await place.cleans(disk.key, CleaningState.RUNNING)
-        await asyncio.sleep(0.2)
-        (still,) = await place.own_volumes()
+        await place.fence()
+        still = await place.volumes.get(first.key)
         assert (still.metadata.uid, still.metadata.deleting) == (first.metadata.uid, False)
 
         await place.cleans(disk.key)
@@ -49,7 +48,7 @@ async def test_released_disk_is_offered_again_only_after_a_verified_cleaning(pla
 @pytest.mark.seed("DEL-9")
 async def test_volume_deleted_by_hand_during_its_cleaning_comes_back_only_after_it(place: Place) -> None:
     await place.set_up()
-    async with place.managed():
+    async with place.managed(workers=1):
         disk = await place.finds()
         first = await place.published(disk.key)
         await place.claims(first.key)
@@ -57,8 +56,8 @@ async def test_volume_deleted_by_hand_during_its_cleaning_comes_back_only_after_
         await place.until_disk(disk.key, lambda disk: disk.spec.clean is not None)
         await place.cleans(disk.key, CleaningState.RUNNING)
         await place.volumes.delete(first.key)
-        await asyncio.sleep(0.3)
-        (still,) = await place.own_volumes()
+        await place.fence()
+        still = await place.volumes.get(first.key)
         assert (still.metadata.uid, still.metadata.deleting) == (first.metadata.uid, True)
 
         await place.cleans(disk.key)
