@@ -9,8 +9,6 @@ import pty
 import signal
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -230,29 +228,41 @@ def test_a_wiping_is_ordered_followed_through_a_failure_and_ends_verified(admin:
     name = make(admin, "wipe1", volume="pv-wipe1:Released", phase="Releasing")
     uid = admin.get(f"{DISKS}/{name}")["spec"]["volume"]["uid"]
 
-    def agent() -> None:
-        api = wire.Api(admin.target, admin.target.token)
-        wire.eventually(lambda: "clean" in api.get(f"{DISKS}/{name}")["spec"], "the order is there")
-        for state in (
+    told = (
+        (
             {"state": "Running", "attempt": 1, "bytesDone": 2 * GIB, "bytesTotal": 10 * GIB, "step": "zeroing 1/1"},
+            "node-a/wipe1: being wiped, zeroing 1/1, 20 %, 2Gi of 10Gi",
+        ),
+        (
             {"state": "Failed", "attempt": 1, "reason": "DeviceFailed", "error": "Input/output error."},
+            "node-a/wipe1: wiping failed: Input/output error",
+        ),
+        (
             {"state": "Running", "attempt": 2, "bytesDone": 9 * GIB, "bytesTotal": 10 * GIB, "step": "verifying"},
-            {"state": "Verified", "attempt": 2},
-        ):
-            tell(api, name, cleaning={"volumeUID": uid, **state})
-            time.sleep(0.2)
-        api.merge(f"{DISKS}/{name}", {"spec": {"volume": None, "clean": None, "identity": None}})
-        api.close()
-
-    helper = threading.Thread(target=agent)
-    helper.start()
-    done = localpv(admin, "wipe", "node-a/wipe1", "--method", "dd-zero 1", typed="wipe1\n")
-    helper.join()
-    assert done.returncode == 0, done.stderr
-    assert "node-a/wipe1: being wiped, zeroing 1/1, 20 %, 2Gi of 10Gi" in done.stdout
-    assert "node-a/wipe1: wiping failed: Input/output error" in done.stdout
-    assert "node-a/wipe1 is clean." in done.stdout
-    assert done.stdout.splitlines()[-1].endswith("kubectl delete pv pv-wipe1")
+            "node-a/wipe1: being wiped, verifying",
+        ),
+        ({"state": "Verified", "attempt": 2}, "node-a/wipe1 is clean."),
+    )
+    with subprocess.Popen(
+        [sys.executable, "-m", "localpv", "wipe", "node-a/wipe1", "--method", "dd-zero 1"],
+        env=environment(admin.target.kubeconfig),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as command:
+        assert command.stdin is not None and command.stdout is not None
+        command.stdin.write("wipe1\n")
+        command.stdin.close()
+        try:
+            wire.eventually(lambda: "clean" in admin.get(f"{DISKS}/{name}")["spec"], "the order is there")
+            # The next only when the one before was seen: who sees two at once tells of the last.
+            for cleaning, line in told:
+                tell(admin, name, cleaning={"volumeUID": uid, **cleaning})
+                assert any(line in said for said in command.stdout), line
+            assert command.stdout.read().splitlines()[-1].endswith("kubectl delete pv pv-wipe1")
+            assert command.wait() == 0
+        finally:
+            command.kill()  # it would wait for an agent for ever
 
 
 def test_an_order_stands_when_the_command_is_stopped(admin: wire.Api) -> None:
@@ -268,7 +278,6 @@ def test_an_order_stands_when_the_command_is_stopped(admin: wire.Api) -> None:
     )
     try:
         wire.eventually(lambda: "clean" in admin.get(f"{DISKS}/{name}")["spec"], "the order is there")
-        time.sleep(0.5)
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=20)
     finally:
