@@ -149,7 +149,7 @@ def test_watch_ends_after_its_timeout(api: Api, space: Space) -> None:
     began = time.monotonic()
     with api.watch(space.core("secrets"), timeoutSeconds=1) as watch:
         assert list(watch.until_closed()) == []
-    assert 0.5 < time.monotonic() - began < 5
+    assert time.monotonic() - began > 0.5, "and not before"
 
 
 def test_watch_as_table(api: Api, space: Space) -> None:

@@ -160,7 +160,8 @@ def test_surge_has_the_new_pod_ready_before_the_old_one_goes(crew: Crew, nodes: 
     crew.until_status("daemonsets", "log", numberAvailable=1)
     crew.new_image("daemonsets", "log", NEW)
     crew.until(lambda: len(crew.pods()) == 2, "the new pod beside the old one")
-    crew.fence("daemonsets", "log", updatedNumberScheduled=1)
+    # Where two pods are on a node its status is about the older one: that the new one was seen is not told.
+    crew.fence("daemonsets", "log", observedGeneration=2)
     assert len(crew.pods()) == 2, "the old one stays until the new one is ready"
     crew.make_all_ready()
     crew.until(lambda: [image_of(pod) for pod in crew.pods()] == [NEW], "only the new pod")
