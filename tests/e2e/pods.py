@@ -74,6 +74,18 @@ class Here:
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self._why(name)}") from None
 
+    def until_told(self, name: str, reason: str, words: str) -> None:
+        """Wait until an event about a pod says something.
+
+        Another may come first: a scheduler that has not seen the claim yet, and a node that may not read it before the
+        API server has seen that its pod needs it, say so, and try again.
+        """
+
+        def told(_: Any) -> bool:
+            return any(words in event["message"] for event in self.events(name, reason))
+
+        self.until(name, told, f"is told {reason}: {words}")
+
     def run(self, *command: str, **options: Any) -> tuple[Any, str]:
         """Run a pod to its successful end; the pod and what it printed."""
         name = self.start(*command, **options)

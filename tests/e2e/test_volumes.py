@@ -97,9 +97,8 @@ def test_volume_for_one_pod_is_given_to_a_second_one_only_when_the_first_is_gone
 
     # Whoever names the node himself goes past the scheduler, so the node must see to it as well.
     second = here.start("true", spec={**pods.claimed(claim), "nodeName": disk.host.name}, **mounts)
-    told = wire.eventually(lambda: here.events(second, "FailedMount"), "the reason is told", within=pods.POD_SECONDS)
+    here.until_told(second, "FailedMount", "ReadWriteOncePod")
 
-    assert any("ReadWriteOncePod" in event["message"] for event in told)
     assert here.get(second)["status"]["phase"] == "Pending"
     here.delete(first)
     here.wait(second, "Succeeded")
@@ -114,9 +113,8 @@ def test_pod_whose_path_does_not_exist_waits_with_the_reason_and_runs_once_it_do
     claim = here.volume_on(host.name, path)
     name = here.start("true", spec=pods.claimed(claim), volumeMounts=FILES)
 
-    told = wire.eventually(lambda: here.events(name, "FailedMount"), "the reason is told", within=pods.POD_SECONDS)
+    here.until_told(name, "FailedMount", path)
 
-    assert any(path in event["message"] for event in told)
     assert here.get(name)["status"]["phase"] == "Pending"
     host.run("mkdir", path)
     here.wait(name, "Succeeded")
@@ -134,7 +132,7 @@ def test_pod_with_the_name_of_a_node_that_cannot_serve_its_volume_never_runs(her
     def refused() -> bool:
         status = here.get(name)["status"]
         told = [event["message"] for event in here.events(name, "FailedMount")]
-        # On Kubernetes a node may not read the claim until its authorizer knows the pod, and that is told first.
+        # Something else may be told first: see until_told.
         return any("affinity" in why.lower() for why in [*told, status.get("message", "")])
 
     wire.eventually(refused, "the pod is refused for the affinity of its volume", within=pods.POD_SECONDS)
@@ -148,9 +146,8 @@ def test_pod_whose_volume_is_on_no_node_stays_pending_and_says_why(here: pods.He
     claim = here.volume_on("elsewhere", disk.path)
 
     name = here.start("true", spec=pods.claimed(claim), volumeMounts=FILES)
-    told = wire.eventually(lambda: here.events(name, "FailedScheduling"), "the reason is told", within=pods.POD_SECONDS)
+    here.until_told(name, "FailedScheduling", "nodes are available")
 
-    assert "nodes are available" in told[0]["message"]
     assert here.get(name)["status"]["phase"] == "Pending"
     here.delete(name)
 
@@ -247,7 +244,7 @@ def test_device_with_another_file_system_than_announced_is_not_formatted(
     claim = here.volume_on(host.name, str(device), fs_type="xfs")
 
     name = here.start("true", spec=pods.claimed(claim), volumeMounts=FILES)
-    wire.eventually(lambda: here.events(name, "FailedMount"), "the reason is told", within=pods.POD_SECONDS)
+    here.until_told(name, "FailedMount", "ext4")
 
     assert here.get(name)["status"]["phase"] == "Pending"
     assert _signature(host, device) == before
