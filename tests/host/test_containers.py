@@ -131,8 +131,11 @@ async def test_watch_that_was_given_up_tells_nothing(room: Room) -> None:
     bundle = await room.start()
     told: list[int] = []
     room.containers.watch(bundle, lambda: told.append(1))()
+    others = asyncio.Event()
+    room.containers.watch(bundle, others.set)
     await room.containers.delete(bundle)
-    await asyncio.sleep(0.05)
+    async with asyncio.timeout(5):
+        await others.wait()
     assert told == []
 
 

@@ -240,9 +240,12 @@ async def test_two_links_to_one_device_are_cleaned_one_after_the_other(machine: 
 class Told:
     def __init__(self) -> None:
         self.reasons: list[str] = []
+        self.end = asyncio.Event()
 
     def tell(self, about: Kind, reason: str, message: str, *, warning: bool = False) -> None:
         self.reasons.append(str(reason))
+        if reason == "CleaningFinished":
+            self.end.set()
 
 
 @pytest.mark.seed("DEL-10")
@@ -253,7 +256,8 @@ async def test_events_tell_of_start_and_end(machine: Machine) -> None:
     told = Told()
     async with machine.cleaning(events=told):
         await machine.until(disk, VERIFIED)
-        await asyncio.sleep(0.05)
+        async with asyncio.timeout(30):
+            await told.end.wait()
     assert told.reasons == ["CleaningStarted", "CleaningFinished"]
 
 
