@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.contract import wire
 from tests.journey.place import Place
 from tests.journey.test_drop_in import ca_of
 
@@ -22,6 +23,8 @@ from localpv.client.client import Client
 from localpv.client.config import Connection
 from localpv.client.credentials import Fixed
 
+REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+
 
 @dataclass(frozen=True, slots=True)
 class Managing:
@@ -30,11 +33,22 @@ class Managing:
     client: Client
     name: str
     cluster_roles: Any
+    asking: wire.Api
+    """The same account, for questions about its rights."""
 
     async def may(self, *, without: str = "") -> None:
-        """Have all rights, or all but one verb on volumes."""
+        """Have all rights, or all but one verb on volumes; a server acts on them a moment after they were written."""
         rules = [_without(each, without) for each in roles.manager()]
         await self.cluster_roles.patch(self.name, {"rules": rules})
+
+        def is_allowed(verb: str) -> bool:
+            asked = {"resourceAttributes": {"verb": verb, "resource": "persistentvolumes"}}
+            return bool(self.asking.post(REVIEWS, {"spec": asked})["status"]["allowed"])
+
+        wire.eventually(
+            lambda: all(is_allowed(verb) is (verb != without) for verb in ("create", "delete")),
+            "the new rights are in force",
+        )
 
 
 def _without(rule: Any, verb: str) -> Any:
@@ -63,11 +77,14 @@ async def _account(place: Place, kubeconfig: Path) -> AsyncIterator[Managing]:
     tls = ssl.create_default_context()
     tls.load_verify_locations(cadata=ca_of(kubeconfig))
     url = config.load(kubeconfig).url
-    connection = Connection(url=url, tls=tls, credentials=Fixed(answer["status"]["token"]))
+    token = answer["status"]["token"]
+    connection = Connection(url=url, tls=tls, credentials=Fixed(token))
+    asking = wire.Api(wire.read_kubeconfig(kubeconfig), token)
     try:
         async with clients.connect(connection, component="manager") as client:
-            yield Managing(client, name, cluster_roles)
+            yield Managing(client, name, cluster_roles, asking)
     finally:
+        asking.close()
         await bindings.delete(name)
         await cluster_roles.delete(name)
         await accounts.delete(name, "default")
