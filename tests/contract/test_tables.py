@@ -119,3 +119,12 @@ def test_age_is_a_short_duration(api: Api, space: Space) -> None:
     api.post(space.core("configmaps"), builders.config_map("one"))
     age = api.get(space.core("configmaps", "one"), accept=wire.TABLE)["rows"][0]["cells"][2]
     assert age.endswith("s")
+
+
+def test_a_review_is_no_table(api: Api) -> None:
+    review = {"spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}}
+    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    refused = api.send("POST", path, review, accept=wire.TABLE)
+    assert (refused.code, refused.body["reason"]) == (406, "NotAcceptable")
+    answered = api.send("POST", path, review, accept=f"{wire.TABLE},application/json")
+    assert (answered.code, answered.body["kind"]) == (201, "SelfSubjectAccessReview")

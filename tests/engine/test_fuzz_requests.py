@@ -18,11 +18,12 @@ FIRST = int(os.environ.get("LOCALPV_FUZZ_FIRST", "0"))
 """A request that failed is made again by its number, the first of a run: what came before it may matter."""
 
 EXCEPTIONS = {
+    500: "failed to create typed patch object",
     503: "nobody runs pods on this machine",
     504: "Too large resource version",
 }
-"""Answers of Kubernetes itself: without a node nothing can be read from a pod, and a version that is not there yet is
-waited for."""
+"""Answers of Kubernetes itself: what server-side apply cannot read by the schema is a 500 there, without a node nothing
+can be read from a pod, and a version that is not there yet is waited for."""
 
 
 @pytest.fixture(scope="module")

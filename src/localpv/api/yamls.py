@@ -10,9 +10,10 @@ numbers to the base of sixty.
 
 from __future__ import annotations
 
+import json
 import re
-from collections import Counter
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import Any, Final
 
 from localpv.api import yaml_scalars
@@ -56,8 +57,9 @@ def load_in_turns(text: str | bytes, *, most_values: int, repeated: list[str]) -
     """As `load`, a slice at a time: the last thing it yields is a list of the document, or an empty one. Of a document
     that has more values, aliases aside, the rest is not read. Keys that a map has twice are told in `repeated`."""
     reader = _Values(text, most_values=most_values)
-    reader.repeated_keys = repeated
     yield from reader.turns(most=1)
+    found = sorted(reader.repeated_keys, key=itemgetter(0))
+    repeated += [f"line {line}: key {key} already set in map" for line, key in found]
     yield reader.documents
 
 
@@ -86,11 +88,13 @@ def trouble(error: Exception, *, lines_before: int = 0) -> str:
 class _Frame:
     """A list or map that is being read."""
 
-    __slots__ = ("height", "items", "size", "start")
+    __slots__ = ("height", "items", "lines", "size", "start")
 
     def __init__(self, start: Any, size: int) -> None:
         self.start = start
         self.items: list[Any] = []
+        self.lines: list[int] = []
+        """Where each of the items begins."""
         self.size = size
         """Size of the document before this began."""
         self.height = 0
@@ -109,7 +113,8 @@ class _Reader:
         self._text = text.decode() if isinstance(text, bytes) else text
         self._parser: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
         self.documents: list[Any] = []
-        self.repeated_keys: list[str] = []
+        self.repeated_keys: list[tuple[int, str]] = []
+        """The line of the value, and the key."""
         self._anchors: dict[str, tuple[Any, int, int]] = {}
         self._open: set[str] = set()
         self._size = 0
@@ -117,8 +122,8 @@ class _Reader:
     def scalar(self, event: Any) -> Any:
         raise NotImplementedError
 
-    def collected(self, start: Any, items: list[Any], end: Any) -> Any:
-        """A list or map of what it holds; of a map, keys and values take turns."""
+    def collected(self, start: Any, items: list[Any], end: Any, lines: list[int]) -> Any:
+        """A list or map of what it holds, and where that begins; of a map, keys and values take turns."""
         raise NotImplementedError
 
     def whole(self, made: Any) -> Any:
@@ -155,7 +160,7 @@ class _Reader:
             if slices * SLICE > 3 * self._most_values + SLICE and self._most_values:
                 # A value has three at the most: its key, its beginning and its end.
                 raise self._wrong(f"has more than {self._most_values} values", event)
-            kind = type(event)
+            kind, begins = type(event), event
             if kind is events.ScalarEvent:
                 self._size += len(event.value) + 4
                 made = self.scalar(event)
@@ -172,7 +177,8 @@ class _Reader:
                 continue
             elif kind in ends:
                 frame = frames.pop()
-                made = self.collected(frame.start, frame.items, event)
+                made = self.collected(frame.start, frame.items, event, frame.lines)
+                begins = frame.start
                 if anchor := frame.start.anchor:
                     self._open.discard(anchor)
                     self._anchors[anchor] = made, self._size - frame.size + 4, frame.height + 1
@@ -191,6 +197,7 @@ class _Reader:
                 continue
             if frames:
                 frames[-1].items.append(made)
+                frames[-1].lines.append(begins.start_mark.line)
             else:
                 self.documents.append(self.whole(made))
 
@@ -238,7 +245,7 @@ class _Values(_Reader):
         except ValueError as error:
             raise self._wrong(str(error), event) from None
 
-    def collected(self, start: Any, items: list[Any], end: Any) -> Any:
+    def collected(self, start: Any, items: list[Any], end: Any, lines: list[int]) -> Any:
         if self._merging:
             keys = type(end).__name__ == "MappingEndEvent"
             items = [each if keys and not place % 2 else self.whole(each) for place, each in enumerate(items)]
@@ -258,7 +265,7 @@ class _Values(_Reader):
             else:
                 made[self._key(key, start)] = value
         if len(made) + merges < len(items) // 2 and len(self.repeated_keys) < MOST_FINDINGS:
-            self._tell_repeated(items[::2], start)
+            self._tell_repeated(items[::2], lines[1::2], start)
         for source in merged:
             if not isinstance(source, dict):
                 raise self._wrong("<< takes a map, or a list of maps", start)
@@ -273,11 +280,16 @@ class _Values(_Reader):
     def repeated(self, made: Any) -> Any:
         return _copied(made)
 
-    def _tell_repeated(self, keys: list[Any], start: Any) -> None:
-        counts = Counter(self._key(key, start) for key in keys if type(key) is not _Merge)
-        where = f"in the map that begins in line {start.start_mark.line + 1}"
-        found = [f'key "{key[:LONGEST_KEY]}" already set {where}' for key, count in counts.items() if count > 1]
-        self.repeated_keys += found[: MOST_FINDINGS - len(self.repeated_keys)]
+    def _tell_repeated(self, keys: list[Any], lines: list[int], start: Any) -> None:
+        seen = set()
+        for key, line in zip(keys, lines, strict=True):
+            if type(key) is _Merge:
+                continue
+            name = self._key(key, start)
+            if name in seen and len(self.repeated_keys) < MOST_FINDINGS:
+                shown = name if type(key) is not str else json.dumps(name[:LONGEST_KEY], ensure_ascii=False)
+                self.repeated_keys.append((line + 1, shown))
+            seen.add(name)
 
     def _key(self, key: Any, start: Any) -> str:
         if type(key) is str:
@@ -308,7 +320,7 @@ class _Nodes(_Reader):
         tag = self._tag(kind, event, event.value, event.implicit)
         return kind(tag, event.value, event.start_mark, event.end_mark, style=event.style)
 
-    def collected(self, start: Any, items: list[Any], end: Any) -> Any:
+    def collected(self, start: Any, items: list[Any], end: Any, lines: list[int]) -> Any:
         yaml = self._nodes
         if isinstance(end, yaml.MappingEndEvent):
             kind, value = yaml.MappingNode, list(zip(items[::2], items[1::2], strict=True))

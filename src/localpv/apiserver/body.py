@@ -9,8 +9,10 @@ from typing import Any
 import msgspec
 
 from localpv.api import objects, status, yamls
+from localpv.api.fields import FieldErrors, invalid
 from localpv.api.objects import Object
 from localpv.api.schema import walk
+from localpv.api.schema.node import Node
 from localpv.apiserver.call import Call
 from localpv.errors import BadRequest, UnsupportedMediaType
 
@@ -19,6 +21,9 @@ MAX_BYTES = 3 << 20
 
 LARGE_YAML = 32 << 10
 """Bytes of YAML that are read in one go, in some 50 ms at the worst."""
+
+LONGEST_SHOWN = 1024
+"""Bytes of a patch that are repeated in its refusal."""
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 """What Go programs, kubectl among them, send for kinds that they know the type of."""
@@ -103,19 +108,28 @@ async def json_of_yaml(
         return raw
     if _looks_like_json(raw):
         try:
-            _parsed(raw)
-            return raw  # however much it is: that is told when it is decoded, and is not read once more as YAML
+            value = _parsed(raw)
         except BadRequest:
             pass
+        else:
+            # However much it is: that is told when it is decoded, and is not read once more as YAML. Only one that has
+            # fields twice is, since of YAML that is told by lines.
+            if objects.excess(value, most) or not walk.duplicate_fields(raw):
+                return raw
     repeated = [] if repeated is None else repeated
     if len(raw) <= LARGE_YAML:
-        return msgspec.json.encode(next((found[0] for found in _yaml_in_turns(raw, most, repeated) if found), None))
+        return _sorted_json(next((found[0] for found in _yaml_in_turns(raw, most, repeated) if found), None))
     async with one_at_a_time:
         for found in _yaml_in_turns(raw, most, repeated):
             if found:
-                return msgspec.json.encode(found[0])
+                return _sorted_json(found[0])
             await asyncio.sleep(0)
     return b"null"
+
+
+def _sorted_json(value: Any) -> bytes:
+    """In the order in which Kubernetes reads YAML, and tells what it finds there."""
+    return msgspec.json.encode(value, order="deterministic")
 
 
 def _yaml_in_turns(raw: bytes, most: int, repeated: list[str]) -> Iterator[list[Any]]:
@@ -158,40 +172,97 @@ def as_object(value: Any, call: Call) -> Object:
     return value
 
 
-def take_in(obj: Object, call: Call, raw: bytes | None = None, *, applied: bool = False) -> Object:
-    """Prune and type-check an object that a client sent; unknown fields are told as the call asks for it.
+def take_in(obj: Object, call: Call, raw: bytes) -> Object:
+    """Prune and type-check an object that a client sent; unknown fields, and what the body `raw` has twice, are told
+    as the call asks for it."""
+    resource, taken = call.kind.resource, _taken(obj, call)
+    refuse(resource.kind, resource.version, problem(call, taken, call.kind.node, raw))
+    return obj
 
-    `applied` is for server-side apply, where an empty list is something that the manager owns.
-    """
+
+def take_in_applied(obj: Object, call: Call) -> Object:
+    """The same for server-side apply, where an empty list is something that the manager owns, and unknown fields have
+    been refused before."""
+    resource, taken = call.kind.resource, _taken(obj, call, applied=True)
+    refuse(resource.kind, resource.version, _listed(taken.type_errors))
+    if call.field_validation == "Warn":
+        call.warnings.extend(call.repeated_keys)
+    return obj
+
+
+def take_in_patched(obj: Object, call: Call, findings: list[str], *, patch: bytes) -> Object:
+    """The same for what a patch has led to: `findings` are about the patch itself."""
+    refuse_patch(patched_problem(call, _taken(obj, call), call.kind.node, findings), patch)
+    return obj
+
+
+def problem(call: Call, taken: walk.Taken, node: Node, raw: bytes) -> str:
+    """Why a body is refused, if it is; otherwise the client is warned of what a strict reader finds in it."""
+    if taken.type_errors:
+        return _listed(taken.type_errors)
+    if call.field_validation == "Ignore":
+        return ""
+    twice = walk.duplicate_fields(raw)
+    if twice and not node.custom:
+        return _told(call, walk.findings(raw, node))
+    return _told(call, [*(f'duplicate field "{path}"' for path in twice), *_unknown(taken.unknown)])
+
+
+def patched_problem(call: Call, taken: walk.Taken, node: Node, findings: list[str]) -> str:
+    if taken.type_errors:
+        return _listed(taken.type_errors)
+    if call.field_validation == "Ignore":
+        return ""
+    return _told(call, [*findings, *_unknown(taken.unknown if node.custom else sorted(taken.unknown))])
+
+
+def refuse(kind: str, version: str, problem: str) -> None:
+    if problem:
+        raise BadRequest(f'{kind} in version "{version}" cannot be handled as a {kind}: {problem}')
+
+
+def refuse_patch(problem: str, patch: bytes) -> None:
+    """The patch was well formed, and the object that it leads to is not: the patch is the wrong value."""
+    if problem:
+        shown = patch[:LONGEST_SHOWN].decode(errors="replace")
+        raise status.invalid("", "", "", [invalid("patch", shown, problem)])
+
+
+def yaml_lines(findings: list[str]) -> str:
+    return "yaml: unmarshal errors:" + "".join(f"\n  {line}" for line in findings)
+
+
+def _told(call: Call, findings: list[str]) -> str:
+    """Say to the client what a strict reader found: as warnings, or by the refusal that this returns."""
+    if call.field_validation != "Strict":
+        call.warnings.extend([*call.repeated_keys, *findings])
+        return ""
+    if call.repeated_keys:
+        findings = [yaml_lines(call.repeated_keys), *findings]
+    return f"strict decoding error: {', '.join(findings)}" if findings else ""
+
+
+def _unknown(paths: list[str]) -> list[str]:
+    return [f'unknown field "{path}"' for path in paths]
+
+
+def _taken(obj: Object, call: Call, *, applied: bool = False) -> walk.Taken:
     kind = call.kind
     reset = _resets_managers(obj)
     errors = kind.strategy.raw_errors(obj)
     if errors:
         raise status.invalid(kind.resource.kind, kind.resource.group, _name(obj), errors)
     taken = walk.take_in(obj, kind.node, keep_empty=applied)
-    if taken.type_errors:
-        if kind.resource.custom and not taken.undecodable:
-            raise status.invalid(kind.resource.kind, kind.resource.group, _name(obj), taken.type_errors)
-        detail = "; ".join(str(error) for error in taken.type_errors)
-        raise BadRequest(
-            f'{kind.resource.kind} in version "{kind.resource.version}" cannot be handled as a '
-            f"{kind.resource.kind}: {detail}"
-        )
-    if call.field_validation != "Ignore":
-        duplicates = walk.duplicate_fields(raw) if raw is not None else []
-        findings = [f'duplicate field "{path}"' for path in duplicates]
-        findings += call.repeated_keys
-        findings += [f'unknown field "{path}"' for path in taken.unknown]
-        if findings and call.field_validation == "Strict":
-            raise BadRequest(
-                f'{kind.resource.kind} in version "{kind.resource.version}" cannot be handled as a '
-                f"{kind.resource.kind}: strict decoding error: {', '.join(findings)}"
-            )
-        call.warnings.extend(findings)
-    if reset:
+    if taken.type_errors and kind.resource.custom and not taken.undecodable:
+        raise status.invalid(kind.resource.kind, kind.resource.group, _name(obj), taken.type_errors)
+    if reset and not taken.type_errors:
         # An empty list is the same as none to the schema; here it means: forget who owns what.
         obj["metadata"]["managedFields"] = [{}]
-    return obj
+    return taken
+
+
+def _listed(errors: FieldErrors) -> str:
+    return "; ".join(str(error) for error in errors)
 
 
 def _resets_managers(obj: Object) -> bool:

@@ -240,7 +240,7 @@ class Handler:
             # it, or he sends the same again and again.
             if not isinstance(refusal, TooManyRequests | Unavailable):
                 await self._store.settled()
-            raise
+            return responses.warned(call, responses.failure(refusal))
         return self._respond(call, reply, form)
 
     async def _get(self, call: Call) -> Reply:
@@ -260,33 +260,34 @@ class Handler:
                     raise status.method_not_allowed(call.kind.resource.plural, call.kind.resource.group)
                 value = body.decode(raw, media_type, most=body.most_values(call))
                 if call.kind.resource == BINDINGS:
-                    return await self._bind(call, value)
+                    return await self._bind(call, value, raw)
                 if call.kind.resource in self._access.reviews:
-                    return self._review(call, value)
+                    return self._review(call, value, raw)
                 return await creating.create(call, value, raw, writer=writer)
             case "create", "binding":
-                return await self._bind(call, body.decode(raw, media_type))
+                return await self._bind(call, body.decode(raw, media_type), raw)
             case "create", "eviction":
-                return await subresources.evict(call, body.decode(raw, media_type), writer=writer, shapes=shapes)
+                return await subresources.evict(call, body.decode(raw, media_type), raw, writer=writer, shapes=shapes)
             case "create", "token":
-                return self._token(call, body.decode(raw, media_type))
+                return self._token(call, body.decode(raw, media_type), raw)
             case "update", "" | "status" | "finalize":
                 value = body.decode(raw, media_type, most=body.most_values(call))
                 return await updating.update(call, value, raw, writer=writer)
             case "update", "scale":
-                return await subresources.update_scale(call, body.decode(raw, media_type), writer=writer, shapes=shapes)
+                value = body.decode(raw, media_type)
+                return await subresources.update_scale(call, value, raw, writer=writer, shapes=shapes)
             case "patch", "" | "status":
                 return await patching.patch(call, raw, media_type, writer=writer)
             case "patch", "scale":
                 return await subresources.patch_scale(call, raw, media_type, writer=writer, shapes=shapes)
         raise status.method_not_allowed(call.kind.resource.plural, call.kind.resource.group)
 
-    async def _bind(self, call: Call, value: Any) -> Reply:
+    async def _bind(self, call: Call, value: Any, raw: bytes) -> Reply:
         """POST of a Binding, to a pod or to the collection of bindings; there the name of the pod is the Binding's."""
         pods, bindings = self._kinds.find("", "v1", "pods"), self._kinds.find("", "v1", "bindings")
         assert pods is not None and bindings is not None
         call.kind = bindings
-        binding = body.take_in(body.as_object(value, call), call)
+        binding = body.take_in(body.as_object(value, call), call, raw)
         name = (binding.get("metadata") or {}).get("name") or ""
         if call.name and name != call.name:
             raise BadRequest("name in URL does not match name in Binding object")
@@ -298,7 +299,7 @@ class Handler:
             raise status.method_not_allowed(call.kind.resource.plural, call.kind.resource.group)
         value = body.decode(raw, "" if media_type == "application/octet-stream" else media_type) if raw else None
         if value is not None:
-            value = self._shapes.take_in(value, "DeleteOptions")
+            value = self._shapes.options(value)
         wish, call.dry_run = deleting.options(value, call.query)
         if verb == "delete":
             return await deleting.delete(call, wish, writer=self._writer)
@@ -306,8 +307,8 @@ class Handler:
             call, wish, writer=self._writer, store=self._store, revisions=self._revisions
         )
 
-    def _review(self, call: Call, value: Any) -> Reply:
-        obj = body.take_in(body.as_object(value, call), call)
+    def _review(self, call: Call, value: Any, raw: bytes) -> Reply:
+        obj = body.take_in(body.as_object(value, call), call, raw)
         access = self._access
         answer = reviews.answer(
             call.kind.resource,
@@ -321,12 +322,10 @@ class Handler:
         )
         return Reply(encode(answer), 201, answer)
 
-    def _token(self, call: Call, value: Any) -> Reply:
-        if not isinstance(value, dict):
-            raise BadRequest("the body of the request must be a TokenRequest")
+    def _token(self, call: Call, value: Any, raw: bytes) -> Reply:
         access = self._access
         answer = token_request.token_request(
-            value,
+            self._shapes.take_in(value, "TokenRequest", call, raw),
             access.objects.get("serviceaccounts", call.namespace, call.name),
             namespace=call.namespace,
             name=call.name,

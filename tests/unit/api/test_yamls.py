@@ -182,3 +182,22 @@ def test_a_merge_sign_that_is_no_key_is_a_string() -> None:
     texts = ("- <<", "a: <<", "<<", "a: &m <<\nb: [*m]", "a: {<<: {b: <<}}")
     found = [json.loads(msgspec.json.encode(yamls.load(text))) for text in texts]
     assert found == [["<<"], {"a": "<<"}, "<<", {"a": "<<", "b": ["<<"]}, {"a": {"b": "<<"}}]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("a: 1\nb: 2\n", []),
+        ("a: 1\na: 2\na: 3\n", ['line 2: key "a" already set in map', 'line 3: key "a" already set in map']),
+        ("a: 1\na:\n  b: 1\n  b: 2\n", ['line 3: key "a" already set in map', 'line 4: key "b" already set in map']),
+        (
+            "l:\n- {x: 1, x: 2}\n1: a\n1: b\n",
+            ['line 2: key "x" already set in map', "line 4: key 1 already set in map"],
+        ),
+        ("b: &b {c: 1}\na:\n  <<: *b\n  c: 2\n", []),
+    ],
+)
+def test_a_key_that_a_map_has_twice_is_told_with_the_line_of_its_value(text: str, told: list[str]) -> None:
+    repeated: list[str] = []
+    assert [*yamls.load_in_turns(text, most_values=100, repeated=repeated)][-1]
+    assert repeated == told

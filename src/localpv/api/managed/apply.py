@@ -43,7 +43,7 @@ def apply(
     The result shares nothing with the arguments. When it equals `live`, there is nothing to write.
     """
     shape = shapes.root(node)
-    _check(applied, shape, api_version, kind)
+    check_fits(applied, node, api_version=api_version, kind=kind)
     ignored = resets.of(node, subresource, status_subresource=status_subresource)
     before = _owners(live, shape, ignored, time=time, api_version=api_version, subresource=subresource)
     mine = entries.made(manager, "Apply", api_version, {}, subresource=subresource)
@@ -82,7 +82,8 @@ def apply(
     return merged
 
 
-def _check(applied: Object, shape: Shape, api_version: str, kind: str) -> None:
+def check_fits(applied: Object, node: Node, *, api_version: str, kind: str = "") -> None:
+    """Refuse a configuration that is of another kind, or of which the schema does not know a field."""
     given_version, given_kind = applied.get("apiVersion") or "", applied.get("kind") or ""
     if given_version != api_version or (kind and given_kind != kind):
         group, _, version = given_version.rpartition("/")
@@ -91,7 +92,7 @@ def _check(applied: Object, shape: Shape, api_version: str, kind: str) -> None:
     metadata = metadata if isinstance(metadata, dict) else {}
     if metadata.get("managedFields") is not None:
         raise errors.BadRequest("metadata.managedFields must be nil")
-    found = list(check.problems(applied, shape))
+    found = list(check.problems(applied, shapes.root(node)))
     if found:
         group, _, version = api_version.rpartition("/")
         name = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; {group}/{version}, Kind={given_kind}"

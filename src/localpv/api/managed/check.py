@@ -21,44 +21,48 @@ _SCALARS: Final[dict[Type, tuple[str, tuple[type, ...]]]] = {
 }
 
 
-def problems(value: Any, shape: Shape, path: str = "") -> Iterator[str]:
-    """What is in the way, each as `PATH: reason`."""
+def problems(value: Any, shape: Shape, path: str = "", *, kept: bool = False) -> Iterator[str]:
+    """What is in the way, each as `PATH: reason`.
+
+    `kept` says that unknown fields are preserved further up in a custom kind, and so here too: they are pruned later.
+    """
     match shape.kind:
         case Kind.STRUCT:
-            yield from _struct(value, shape, path)
+            yield from _struct(value, shape, path, kept)
         case Kind.MAP:
-            yield from _map(value, shape, path)
+            yield from _map(value, shape, path, kept)
         case Kind.KEYED | Kind.SET:
-            yield from _list(value, shape, path)
+            yield from _list(value, shape, path, kept)
         case Kind.LEAF:
-            yield from _leaf(value, shape.node, path)
+            yield from _leaf(value, shape.node, path, kept)
 
 
-def _struct(value: Any, shape: Shape, path: str) -> Iterator[str]:
+def _struct(value: Any, shape: Shape, path: str, kept: bool) -> Iterator[str]:
     if value is None:
         return
     if not isinstance(value, dict):
         yield f"{path}: expected map, got {_shown(value)}"
         return
-    open_ended = shape.node.preserve_unknown or shape.node.items is not None
+    kept = _keeps(shape.node, kept)
     for key, child in value.items():
         if key in shape.named:
-            yield from problems(child, shape.fields[key], below(path, key))
-        elif not open_ended:
+            yield from problems(child, shape.fields[key], below(path, key), kept=kept)
+        elif not kept and shape.node.items is None:
             yield f"{below(path, key)}: field not declared in schema"
 
 
-def _map(value: Any, shape: Shape, path: str) -> Iterator[str]:
+def _map(value: Any, shape: Shape, path: str, kept: bool) -> Iterator[str]:
     if value is None:
         return
     if not isinstance(value, dict):
         yield f"{path}: expected map, got {_shown(value)}"
         return
+    kept = _keeps(shape.node, kept)
     for key, child in value.items():
-        yield from problems(child, shape.fields[key], below(path, key))
+        yield from problems(child, shape.fields[key], below(path, key), kept=kept)
 
 
-def _list(value: Any, shape: Shape, path: str) -> Iterator[str]:
+def _list(value: Any, shape: Shape, path: str, kept: bool) -> Iterator[str]:
     if value is None:
         return
     if not isinstance(value, list):
@@ -76,9 +80,9 @@ def _list(value: Any, shape: Shape, path: str) -> Iterator[str]:
             yield f"{path}: duplicate entries for key {name}"
         seen.add(element)
         if shape.kind is Kind.KEYED:
-            yield from problems(child, shape.item, path + name)
+            yield from problems(child, shape.item, path + name, kept=kept)
         elif shape.node.items is not None:
-            yield from _leaf(child, shape.node.items, path + name)
+            yield from _leaf(child, shape.node.items, path + name, kept)
 
 
 def _misfit(value: Any, shape: Shape) -> str:
@@ -92,10 +96,15 @@ def _misfit(value: Any, shape: Shape) -> str:
     return ""
 
 
-def _leaf(value: Any, node: Node, path: str) -> Iterator[str]:
+def _keeps(node: Node, kept: bool) -> bool:
+    return node.custom and (kept or node.preserve_unknown)
+
+
+def _leaf(value: Any, node: Node, path: str, kept: bool) -> Iterator[str]:
     """Scalars, and everything inside atomic values: those are owned as a whole, and still have to fit."""
     if value is None:
         return
+    kept = _keeps(node, kept)
     match node.type:
         case Type.STRUCT:
             if not isinstance(value, dict):
@@ -103,21 +112,21 @@ def _leaf(value: Any, node: Node, path: str) -> Iterator[str]:
                 return
             for key, child in value.items():
                 if key in node.fields:
-                    yield from _leaf(child, node.fields[key], below(path, key))
-                elif node.fields and not node.preserve_unknown:
+                    yield from _leaf(child, node.fields[key], below(path, key), kept)
+                elif node.fields and not kept:
                     yield f"{below(path, key)}: field not declared in schema"
         case Type.MAP:
             if not isinstance(value, dict):
                 yield f"{path}: expected map, got {_shown(value)}"
             elif node.items is not None:
                 for key, child in value.items():
-                    yield from _leaf(child, node.items, below(path, key))
+                    yield from _leaf(child, node.items, below(path, key), kept)
         case Type.LIST:
             if not isinstance(value, list):
                 yield f"{path}: expected list, got {_shown(value)}"
             elif node.items is not None:
                 for place, child in enumerate(value):
-                    yield from _leaf(child, node.items, f"{path}[{place}]")
+                    yield from _leaf(child, node.items, f"{path}[{place}]", kept)
         case Type.ANY:
             pass
         case kind:

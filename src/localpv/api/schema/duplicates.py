@@ -6,6 +6,7 @@ import contextlib
 import json
 from typing import Any, Final
 
+from localpv.api.schema.node import Node, Type
 from localpv.api.schema.places import Place, spelled
 
 MOST_FINDINGS: Final = 100
@@ -35,6 +36,15 @@ def duplicate_fields(body: bytes) -> list[str]:
     return list(found)
 
 
+def findings(body: bytes, node: Node) -> list[str]:
+    """What a strict reader of a built-in kind says of a body that repeats fields: the unknown and the repeated ones, in
+    the order of the body, each once. What is in an unknown field is not looked at."""
+    found: dict[str, None] = {}
+    with contextlib.suppress(ValueError, RecursionError):
+        _compare(json.loads(body, object_pairs_hook=_Pairs), node, None, found)
+    return list(found)
+
+
 def _count(pairs: list[tuple[str, Any]]) -> None:
     # Nearly no body repeats a field, so the common case only counts and builds nothing.
     if len(pairs) > 1 and len(dict(pairs)) != len(pairs):
@@ -57,3 +67,21 @@ def _search(value: Any, place: Place, found: dict[str, None]) -> None:
     elif isinstance(value, list):
         for index, child in enumerate(value):
             _search(child, (place, index), found)
+
+
+def _compare(value: Any, node: Node | None, place: Place, found: dict[str, None]) -> None:
+    if node is None or len(found) >= MOST_FINDINGS:
+        return
+    if isinstance(value, _Pairs) and node.type in (Type.STRUCT, Type.MAP):
+        seen: set[str] = set()
+        for key, child in value:
+            known = node.fields.get(key) if node.type is Type.STRUCT else node.items
+            if known is None or key in seen:
+                what = "unknown" if known is None else "duplicate"
+                if len(found) < MOST_FINDINGS:
+                    found[f'{what} field "{spelled((place, key))}"'] = None
+            seen.add(key)
+            _compare(child, known, (place, key), found)
+    elif isinstance(value, list) and node.type is Type.LIST:
+        for index, child in enumerate(value):
+            _compare(child, node.items, (place, index), found)

@@ -15,12 +15,12 @@ from localpv.api.fields import FieldErrors
 from localpv.api.objects import Object
 from localpv.api.schema import scalars
 from localpv.api.schema.defaults import apply_defaults
-from localpv.api.schema.duplicates import MOST_FINDINGS, duplicate_fields
+from localpv.api.schema.duplicates import MOST_FINDINGS, duplicate_fields, findings
 from localpv.api.schema.node import MISSING, Node, Type
 from localpv.api.schema.places import Place, spelled
 from localpv.api.schema.values import check_values
 
-__all__ = ["Taken", "apply_defaults", "check_values", "duplicate_fields", "take_in"]
+__all__ = ["Taken", "apply_defaults", "check_values", "duplicate_fields", "findings", "take_in"]
 
 # Attributes of an Enum cost a lookup each time; the walk does thousands of them.
 _STRING, _STRUCT, _MAP, _LIST, _ANY = Type.STRING, Type.STRUCT, Type.MAP, Type.LIST, Type.ANY
@@ -31,7 +31,9 @@ class Taken:
     """What was found on the way in."""
 
     unknown: list[str] = field(default_factory=list)
-    """Paths of fields that the schema does not have; they were dropped."""
+    """Paths of fields that the schema does not have; they were dropped. Those of a built-in kind are in the order of
+    the body; those of a custom kind as Kubernetes finds them: in the metadata, in its own fields, in the metadata of
+    embedded objects, each sorted."""
 
     type_errors: FieldErrors = field(default_factory=list)
     """Values of the wrong type; they were left as they are, so an object with any of these must be refused."""
@@ -51,7 +53,7 @@ def take_in(value: Object, node: Node, *, path: str = "", keep_empty: bool = Fal
     try:
         if node.custom:
             walk.custom_object(value, node, path or None)
-            walk.taken.unknown.sort()
+            walk.sort_unknown()
         else:
             walk.struct(value, node, path or None)
     except RecursionError:
@@ -61,11 +63,13 @@ def take_in(value: Object, node: Node, *, path: str = "", keep_empty: bool = Fal
 
 
 class _Walk:
-    __slots__ = ("keep_empty", "taken")
+    __slots__ = ("keep_empty", "pruned", "taken")
 
     def __init__(self, keep_empty: bool) -> None:
         self.taken = Taken()
         self.keep_empty = keep_empty
+        self.pruned: list[str] = []
+        """Paths of fields that the schema of a custom kind does not have; metadata are of a built-in type."""
 
     # Built-in kinds: as a Go struct would be filled from JSON.
 
@@ -180,6 +184,7 @@ class _Walk:
         schema = node.items
         assert schema is not None
         either_bool = node.name.endswith("OrBool")
+        told = len(self.taken.unknown)
         if type(item) is dict:
             self.struct(item, schema, place)
         elif type(item) is list and not either_bool:
@@ -190,6 +195,8 @@ class _Walk:
                     self.misfit(element, "object", (place, index))
         elif not (either_bool and type(item) is bool):
             self.misfit(item, "object or boolean" if either_bool else "object or array", place)
+        # Kubernetes drops what it does not know in here without a word.
+        del self.taken.unknown[told:]
 
     def misfit(self, item: Any, wanted: str, place: Place) -> Any:
         got = scalars.json_type(item)
@@ -210,6 +217,11 @@ class _Walk:
 
     # Custom kinds: JSON stays JSON, and the schema decides what stays.
 
+    def sort_unknown(self) -> None:
+        own = sorted(path for path in self.taken.unknown if path.startswith("metadata."))
+        embedded = sorted(path for path in self.taken.unknown if not path.startswith("metadata."))
+        self.taken.unknown = [*own, *sorted(self.pruned), *embedded]
+
     def custom_object(self, value: Object, node: Node, place: Place) -> None:
         known, others = node.fields, node.items
         gone = None
@@ -218,7 +230,8 @@ class _Walk:
             if child is None:
                 if node.preserve_unknown:
                     continue
-                self.unknown((place, key))
+                if len(self.pruned) < MOST_FINDINGS:
+                    self.pruned.append(spelled((place, key)))
             elif item is None:
                 if child.nullable:
                     continue

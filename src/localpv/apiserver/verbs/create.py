@@ -9,7 +9,7 @@ from localpv.apiserver.call import Call, Reply
 from localpv.apiserver.writing import Writer
 
 
-async def create(call: Call, value: Any, raw: bytes | None, *, writer: Writer) -> Reply:
+async def create(call: Call, value: Any, raw: bytes, *, writer: Writer) -> Reply:
     """Make a new object from a decoded body."""
     obj = body.take_in(body.as_object(value, call), call, raw)
     return await writer.create(call, obj)

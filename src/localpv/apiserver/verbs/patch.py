@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
+from typing import Any
+
 from localpv.api import status
 from localpv.api.managed import apply as server_side
 from localpv.api.managed import managers
 from localpv.api.objects import Object, now
 from localpv.api.patch import json_patch, merge_patch, strategic
+from localpv.api.schema import walk
+from localpv.api.schema.duplicates import MOST_FINDINGS
+from localpv.api.schema.places import spelled
 from localpv.apiserver import body
 from localpv.apiserver.call import Call, Reply
 from localpv.apiserver.writing import Transform, Writer
-from localpv.errors import BadRequest, Invalid, UnsupportedMediaType
+from localpv.errors import BadRequest, UnsupportedMediaType
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -41,23 +47,18 @@ async def patch(call: Call, raw: bytes, media_type: str, *, writer: Writer) -> R
         raise status.invalid("PatchOptions", "meta.k8s.io", "", problems)
     if media_type == APPLY:
         return await _apply(call, raw, writer=writer)
-    change = changer(call, raw, media_type)
+    value = body.decode_json(raw, most=body.most_values(call))
+    change = changer(call, value, media_type)
+    findings = strict_findings(value, raw, media_type) if call.field_validation != "Ignore" else []
 
     def transform(obj: Object) -> Object:
-        try:
-            return body.take_in(body.as_object(change(obj), call), call)
-        except BadRequest as error:
-            if "strict decoding error" not in error.message:
-                raise
-            # The patch was well formed; it is the object that it leads to which has unknown fields.
-            raise Invalid(error.message) from error
+        return body.take_in_patched(body.as_object(change(obj), call), call, findings, patch=raw)
 
     return await writer.update(call, transform, patching=True)
 
 
-def changer(call: Call, raw: bytes, media_type: str) -> Transform:
+def changer(call: Call, value: Any, media_type: str) -> Transform:
     """The patch as a function from object to object; not for apply."""
-    value = body.decode_json(raw, most=body.most_values(call))
     if media_type == JSON_PATCH:
         if not isinstance(value, list):
             raise BadRequest("a JSON patch is a list of operations")
@@ -70,18 +71,41 @@ def changer(call: Call, raw: bytes, media_type: str) -> Transform:
     return lambda obj: strategic.strategic_merge(obj, value, call.kind.node)
 
 
+def strict_findings(value: Any, raw: bytes, media_type: str) -> list[str]:
+    """What a strict reader says of the patch itself."""
+    twice = walk.duplicate_fields(raw)
+    if media_type != JSON_PATCH:
+        return [f'duplicate field "{path}"' for path in twice]
+    unknown = (
+        f'json patch unknown field "{spelled(((None, place), field))}"'
+        for place, operation in enumerate(value)
+        if isinstance(operation, dict)
+        for field in operation
+        if field not in ("op", "path", "from", "value")
+    )
+    return [*(f'json patch duplicate field "{path}"' for path in twice), *itertools.islice(unknown, MOST_FINDINGS)]
+
+
 async def _apply(call: Call, raw: bytes, *, writer: Writer) -> Reply:
     force = call.flag("force")
     value = body.decode_yaml(raw, most=body.most_values(call))
     if isinstance(value, dict) and not (value.get("apiVersion") and value.get("kind")):
         raise BadRequest("an applied object must say its apiVersion and kind")
-    obj = body.take_in(body.as_object(value, call), call, raw if raw.lstrip()[:1] == b"{" else None, applied=True)
+    obj = body.as_object(value, call)
+    # Before anything is dropped from it: what the schema does not know is refused, whatever the call says about it.
+    resource = call.kind.resource
+    server_side.check_fits(obj, call.kind.node, api_version=resource.api_version, kind=resource.kind)
+    if call.repeated_keys and call.field_validation == "Strict":
+        lines = body.yaml_lines(call.repeated_keys)
+        raise BadRequest(f"error strict decoding YAML: error converting YAML to JSON: {lines}")
+    obj = body.take_in_applied(obj, call)
     metadata = obj.setdefault("metadata", {})
-    if metadata.get("name", call.name) != call.name:
+    if not metadata.get("name"):
+        raise BadRequest(f"the name of the object ({call.name} based on URL) was undeterminable: name must be provided")
+    if metadata["name"] != call.name:
         raise BadRequest(
             f"the name of the object ({metadata['name']}) does not match the name on the URL ({call.name})"
         )
-    metadata["name"] = call.name
 
     def merged(live: Object | None) -> Object:
         return server_side.apply(

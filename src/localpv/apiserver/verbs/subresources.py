@@ -12,6 +12,7 @@ from localpv.apiserver.call import Call, Reply
 from localpv.apiserver.kinds import workload_common
 from localpv.apiserver.shapes import Shapes
 from localpv.apiserver.verbs import delete as deleting
+from localpv.apiserver.verbs import patch as patching
 from localpv.apiserver.verbs.patch import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 from localpv.apiserver.writing import Transform, Writer, decode, encode
 from localpv.errors import BadRequest, Invalid, UnsupportedMediaType
@@ -23,9 +24,9 @@ def read_scale(call: Call, parent: Reply) -> Reply:
     return Reply(encode(scale), parent.status, scale)
 
 
-async def update_scale(call: Call, value: Any, *, writer: Writer, shapes: Shapes) -> Reply:
+async def update_scale(call: Call, value: Any, raw: bytes, *, writer: Writer, shapes: Shapes) -> Reply:
     """PUT of a Scale: changes the number of replicas in the workload."""
-    scale = shapes.take_in(value, "Scale")
+    scale = shapes.take_in(value, "Scale", call, raw)
     if (scale.get("metadata") or {}).get("name") != call.name:
         raise BadRequest(f"metadata.name of the Scale must be {call.name}, as on the URL")
     return await _change_scale(call, lambda _: scale, writer=writer)
@@ -36,11 +37,12 @@ async def patch_scale(call: Call, raw: bytes, media_type: str, *, writer: Writer
     if media_type not in (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH):
         raise UnsupportedMediaType(f"a Scale takes {JSON_PATCH} and {MERGE_PATCH}, not {media_type}")
     apply = json_patch.apply if media_type == JSON_PATCH else merge_patch.apply
+    findings = patching.strict_findings(value, raw, media_type) if call.field_validation != "Ignore" else []
 
     def change(scale: Object) -> Object:
         patched = apply(scale, value)
         try:
-            return shapes.take_in(patched, "Scale")
+            return shapes.take_in_patched(patched, "Scale", call, findings, patch=raw)
         except BadRequest as error:
             # The patch was well formed; it is the Scale that it leads to which is none.
             raise Invalid(error.message) from error
@@ -108,9 +110,9 @@ async def bind(call: Call, binding: Object, *, writer: Writer) -> Reply:
     return Reply(encode(answer), 201)
 
 
-async def evict(call: Call, value: Any, *, writer: Writer, shapes: Shapes) -> Reply:
+async def evict(call: Call, value: Any, raw: bytes, *, writer: Writer, shapes: Shapes) -> Reply:
     """POST to pods/eviction: a deletion that a disruption budget could refuse; this server has no budgets."""
-    value = shapes.take_in(value, "Eviction")
+    value = shapes.take_in(value, "Eviction", call, raw)
     metadata = value.get("metadata") or {}
     if metadata.get("name", call.name) != call.name:
         raise BadRequest("name in URL does not match name in Eviction object")

@@ -10,7 +10,7 @@ from localpv.apiserver.writing import Writer
 from localpv.errors import BadRequest
 
 
-async def update(call: Call, value: Any, raw: bytes | None, *, writer: Writer) -> Reply:
+async def update(call: Call, value: Any, raw: bytes, *, writer: Writer) -> Reply:
     """Replace an object. A few kinds are created by a PUT to a name that does not exist."""
     obj = body.take_in(body.as_object(value, call), call, raw)
     metadata = obj.get("metadata") or {}
