@@ -171,14 +171,84 @@ def test_namespace_empties_before_it_goes(api: Api, space: Space) -> None:
 
 def test_namespace_tells_what_it_waits_for(api: Api, space: Space) -> None:
     path = f"/api/v1/namespaces/{space.name}"
-    api.post(space.core("configmaps"), builders.config_map("held", finalizers=[FINALIZER]))
+    for name in ("one", "two"):
+        api.post(space.core("configmaps"), builders.config_map(name, finalizers=[FINALIZER]))
+    api.post(space.of("apps/v1", "deployments"), _held(builders.deployment("three")))
     api.delete(path)
-    wire.eventually(
-        lambda: custom.condition(api.get(path), "NamespaceFinalizersRemaining") == "True",
-        "the condition names what remains",
-    )
-    api.merge(space.core("configmaps", "held"), {"metadata": {"finalizers": None}})
+    told = wire.eventually(lambda: _conditions(api, path, "NamespaceFinalizersRemaining"), "it tells what remains")
+    assert told == {
+        "NamespaceDeletionDiscoveryFailure": ("False", "ResourcesDiscovered", "All resources successfully discovered"),
+        "NamespaceDeletionGroupVersionParsingFailure": (
+            "False",
+            "ParsedGroupVersions",
+            "All legacy kube types successfully parsed",
+        ),
+        "NamespaceDeletionContentFailure": (
+            "False",
+            "ContentDeleted",
+            "All content successfully deleted, may be waiting on finalization",
+        ),
+        "NamespaceContentRemaining": (
+            "True",
+            "SomeResourcesRemain",
+            "Some resources are remaining: configmaps. has 2 resource instances, "
+            "deployments.apps has 1 resource instances",
+        ),
+        "NamespaceFinalizersRemaining": (
+            "True",
+            "SomeFinalizersRemain",
+            f"Some content in the namespace has finalizers remaining: {FINALIZER} in 3 resource instances",
+        ),
+    }
+    for what in (
+        space.core("configmaps", "one"),
+        space.core("configmaps", "two"),
+        space.of("apps/v1", "deployments", "three"),
+    ):
+        api.merge(what, {"metadata": {"finalizers": None}})
     wire.eventually(lambda: api.gone(path), "the empty namespace is gone", within=45)
+
+
+def test_a_finalizer_of_somebody_else_keeps_an_empty_namespace(api: Api, space: Space) -> None:
+    path = f"/api/v1/namespaces/{space.name}"
+    api.merge(path, {"metadata": {"finalizers": [FINALIZER]}})
+    api.delete(path)
+    told = wire.eventually(lambda: _conditions(api, path, "NamespaceContentRemaining", "False"), "it is told empty")
+    assert {status for status, *_ in told.values()} == {"False"}
+    wire.eventually(lambda: not api.get(path)["spec"].get("finalizers"), "Kubernetes' own finalizer is gone")
+    api.merge(path, {"metadata": {"finalizers": None}})
+    wire.eventually(lambda: api.gone(path), "the namespace is gone", within=45)
+
+
+@pytest.mark.timeout(120)
+def test_pods_leave_a_namespace_before_all_else(api: Api, space: Space) -> None:
+    path, pod, plain = f"/api/v1/namespaces/{space.name}", space.core("pods", "held"), space.core("configmaps", "plain")
+    api.post(space.core("configmaps"), builders.config_map("plain"))
+    api.post(space.core("pods"), _held(builders.pod("held")))
+    api.post(space.core("pods"), builders.pod("free"))
+    api.delete(path)
+    wire.eventually(lambda: api.gone(space.core("pods", "free")), "the pod that nobody holds is gone")
+    assert api.get(pod)["metadata"]["deletionTimestamp"]
+    # The namespace has been looked at, with the pods: the rest waits.
+    told = wire.eventually(lambda: _conditions(api, path, "NamespaceDeletionContentFailure", ""), "it was looked at")
+    assert len(told) == 5
+    assert api.get(plain)["metadata"].get("deletionTimestamp") is None
+    api.merge(pod, {"metadata": {"finalizers": None}})
+    wire.eventually(lambda: api.gone(plain), "what is left goes after the pods", within=60)
+    wire.eventually(lambda: api.gone(path), "the empty namespace is gone", within=45)
+
+
+def _held(obj: builders.Object) -> builders.Object:
+    obj["metadata"]["finalizers"] = [FINALIZER]
+    return obj
+
+
+def _conditions(api: Api, path: str, kind: str, status: str = "True") -> dict[str, tuple[str, str, str]]:
+    """All conditions as status, reason and message, once this one has a status."""
+    found = api.get(path).get("status", {}).get("conditions") or []
+    if not any(entry["type"] == kind and status in ("", entry["status"]) for entry in found):
+        return {}
+    return {entry["type"]: (entry["status"], entry["reason"], entry["message"]) for entry in found}
 
 
 def test_new_namespace_gets_its_default_account(api: Api, space: Space) -> None:

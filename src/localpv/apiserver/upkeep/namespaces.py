@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
 
 from localpv.api.objects import Object, now
 from localpv.apiserver.call import Call
 from localpv.apiserver.registry import Kind, Kinds
 from localpv.apiserver.upkeep.worker import Worker
 from localpv.apiserver.writing import Deletion, Writer, decode
-from localpv.errors import AlreadyExists, Conflict, Forbidden, NotFound
+from localpv.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound
 from localpv.store.store import Store
 from localpv.store.table import Change, Event
 from localpv.turns import Turn
 
 PREFIX = "namespaces"
+PODS = "pods"
 FINALIZER = "kubernetes"
+
+MOST_FAILURES: Final = 10
+"""Reasons that are told why something could not be deleted."""
 
 
 class NamespaceKeeper:
@@ -59,8 +66,10 @@ class NamespaceKeeper:
             return False
         self._leaving.add(name)
         left = await self._empty(name)
-        if left:
-            await self._tell(name, left)
+        await self._tell(name, left)
+        if left.failures:
+            return True
+        if left.counts:
             return False  # the next thing that goes makes us look again
         finalizers = [entry for entry in namespace.get("spec", {}).get("finalizers", ()) if entry != FINALIZER]
 
@@ -91,70 +100,109 @@ class NamespaceKeeper:
             except (AlreadyExists, Forbidden, NotFound):
                 continue  # somebody was quicker, or the namespace is going: then it needs nothing
 
-    async def _empty(self, name: str) -> dict[str, int]:
-        """Delete what is in the namespace; how much of which resource is still there afterwards."""
-        scope, turn = f"{name}/", Turn()
+    async def _empty(self, name: str) -> _Left:
+        """Delete what is in the namespace, and tell what is still there: the pods first, the rest when they are gone,
+        since they may need it until then."""
+        left, pods = _Left(), self._kinds.stored_in(PODS)
+        assert pods is not None
+        await self._empty_of(pods, name, left)
+        if left.counts:
+            return left
         for kind in self._kinds.stored():
-            if not kind.resource.namespaced:
-                continue
-            for key, row in list(self._store.table(kind.resource.storage_prefix).scan(scope)):
-                await turn.over()
-                if b'"deletionTimestamp"' in row.value and decode(row.value)["metadata"].get("deletionTimestamp"):
-                    continue
-                call = Call(kind=kind, namespace=name, name=key[len(scope) :], manager="localpv-namespaces")
-                try:
-                    await self._writer.delete(call, Deletion(propagation="Background"))
-                except (NotFound, Conflict):
-                    continue
-        return {
-            kind.resource.qualified: count
-            for kind in self._kinds.stored()
-            if kind.resource.namespaced
-            and (count := sum(1 for _ in self._store.table(kind.resource.storage_prefix).scan(scope)))
-        }
+            if kind.resource.namespaced and kind is not pods:
+                await self._empty_of(kind, name, left)
+        return left
 
-    async def _tell(self, name: str, left: dict[str, int]) -> None:
+    async def _empty_of(self, kind: Kind, name: str, left: _Left) -> None:
+        scope, turn = f"{name}/", Turn()
+        table = self._store.table(kind.resource.storage_prefix)
+        failures = set()
+        for key, row in list(table.scan(scope)):
+            await turn.over()
+            if b'"deletionTimestamp"' in row.value and decode(row.value)["metadata"].get("deletionTimestamp"):
+                continue
+            call = Call(kind=kind, namespace=name, name=key[len(scope) :], manager="localpv-namespaces")
+            try:
+                await self._writer.delete(call, Deletion(propagation="Background"))
+            except (NotFound, Conflict):
+                continue
+            except ApiError as error:
+                failures.add(error.message)
+        left.failures += sorted(failures)
+        count = 0
+        for _, row in list(table.scan(scope)):
+            await turn.over()
+            count += 1
+            for finalizer in decode(row.value)["metadata"].get("finalizers") or ():
+                left.finalizers[finalizer] += 1
+        if count:
+            left.counts[f"{kind.resource.plural}.{kind.resource.group}"] = count
+
+    async def _tell(self, name: str, left: _Left) -> None:
         """Say in the namespace's status what it waits for."""
-        content = ", ".join(f"{resource} has {count} resource instances" for resource, count in sorted(left.items()))
-        held = await self._held_by(name)
-        holders = ", ".join(f"{finalizer} in {count} resource instances" for finalizer, count in held)
 
         def with_conditions(live: Object) -> Object:
             conditions = live.setdefault("status", {}).setdefault("conditions", [])
-            _set_condition(
-                conditions,
-                "NamespaceContentRemaining",
-                "SomeResourcesRemain",
-                f"Some resources are remaining: {content}",
-            )
-            if holders:
-                _set_condition(
-                    conditions,
-                    "NamespaceFinalizersRemaining",
-                    "SomeFinalizersRemain",
-                    f"Some content in the namespace has finalizers remaining: {holders}",
-                )
+            for kind, (reason, message) in _AS_WISHED.items():
+                trouble = left.trouble(kind)
+                _set_condition(conditions, kind, "True" if trouble else "False", *(trouble or (reason, message)))
             return live
 
         with contextlib.suppress(NotFound, Conflict):
             await self._writer.update(Call(kind=self._kind(), name=name, subresource="status"), with_conditions)
 
-    async def _held_by(self, name: str) -> list[tuple[str, int]]:
-        """Finalizers of what is left in the namespace, with how many objects each of them holds."""
-        counts: dict[str, int] = {}
-        turn = Turn()
-        for kind in self._kinds.stored():
-            if kind.resource.namespaced:
-                for _, row in list(self._store.table(kind.resource.storage_prefix).scan(f"{name}/")):
-                    await turn.over()
-                    for finalizer in decode(row.value)["metadata"].get("finalizers") or ():
-                        counts[finalizer] = counts.get(finalizer, 0) + 1
-        return sorted(counts.items())
+
+_AS_WISHED: Final = {
+    "NamespaceDeletionDiscoveryFailure": ("ResourcesDiscovered", "All resources successfully discovered"),
+    "NamespaceDeletionGroupVersionParsingFailure": (
+        "ParsedGroupVersions",
+        "All legacy kube types successfully parsed",
+    ),
+    "NamespaceDeletionContentFailure": (
+        "ContentDeleted",
+        "All content successfully deleted, may be waiting on finalization",
+    ),
+    "NamespaceContentRemaining": ("ContentRemoved", "All content successfully removed"),
+    "NamespaceFinalizersRemaining": ("ContentHasNoFinalizers", "All content-preserving finalizers finished"),
+}
+"""Every condition of a namespace on its way out, with reason and message for when nothing is in its way. The first two
+are always so here: the server knows its own kinds."""
 
 
-def _set_condition(conditions: list[Object], kind: str, reason: str, message: str) -> None:
+@dataclass(slots=True)
+class _Left:
+    """What keeps a namespace from going."""
+
+    counts: dict[str, int] = field(default_factory=dict)
+    """Objects by resource."""
+    finalizers: Counter[str] = field(default_factory=Counter)
+    """Objects that each finalizer holds."""
+    failures: list[str] = field(default_factory=list)
+
+    def trouble(self, condition: str) -> tuple[str, str] | None:
+        """Reason and message of a condition that is not as wished."""
+        match condition:
+            case "NamespaceDeletionContentFailure" if self.failures:
+                listed = f"{len(self.failures)} remaining: {', '.join(self.failures[:MOST_FAILURES])}"
+                return "ContentDeletionFailed", f"Failed to delete all resource types, {listed}"
+            case "NamespaceContentRemaining" if self.counts:
+                listed = ", ".join(
+                    sorted(f"{what} has {count} resource instances" for what, count in self.counts.items())
+                )
+                return "SomeResourcesRemain", f"Some resources are remaining: {listed}"
+            case "NamespaceFinalizersRemaining" if self.finalizers:
+                listed = ", ".join(
+                    sorted(f"{name} in {count} resource instances" for name, count in self.finalizers.items())
+                )
+                return "SomeFinalizersRemain", f"Some content in the namespace has finalizers remaining: {listed}"
+        return None
+
+
+def _set_condition(conditions: list[Object], kind: str, status: str, reason: str, message: str) -> None:
     present = next((entry for entry in conditions if entry["type"] == kind), None)
     if present is None:
-        present = {"type": kind, "status": "True", "lastTransitionTime": now()}
+        present = {"type": kind}
         conditions.append(present)
+    if present.get("status") != status:
+        present["status"], present["lastTransitionTime"] = status, now()
     present["reason"], present["message"] = reason, message
