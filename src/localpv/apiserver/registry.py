@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from localpv.api.objects import Object
 from localpv.api.resources import REVIEWS, Resource
 from localpv.api.schema.node import Node
 from localpv.apiserver.kinds.base import Strategy
 from localpv.apiserver.kinds.workload_common import BUILT_IN as SCALE
 from localpv.apiserver.kinds.workload_common import ScalePaths
+from localpv.store.table import Row
+
+_decode: Callable[[bytes], Object] = msgspec.json.Decoder().decode
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -25,6 +30,11 @@ class Kind:
     to_stored: Callable[[Object], Object] | None = None
     """This version's form to the stored one, where they differ (events, kinds with several versions)."""
     from_stored: Callable[[Object], Object] | None = None
+
+    in_force_since: int = 0
+    """For custom kinds: the revision at which their schema became what it is. What was stored before is read through
+    `brought_up_to_date`: defaults and unknown fields are those of the schema of now."""
+    brought_up_to_date: Callable[[Object], Object] | None = None
 
     version_spec: Object | None = None
     """For custom kinds: the entry of spec.versions in the CustomResourceDefinition."""
@@ -42,6 +52,17 @@ class Kind:
         if self._node is None:
             self._node = self.load_node()
         return self._node
+
+    def is_served_as_stored(self, row: Row) -> bool:
+        """Whether clients of this version get the stored text as it is."""
+        return self.from_stored is None and (self.brought_up_to_date is None or row.revision >= self.in_force_since)
+
+    def read(self, row: Row) -> Object:
+        """A fresh copy of a stored object as clients of this version see it."""
+        obj = _decode(row.value)
+        if self.brought_up_to_date is not None and row.revision < self.in_force_since:
+            obj = self.brought_up_to_date(obj)
+        return obj if self.from_stored is None else self.from_stored(obj)
 
     def key(self, namespace: str, name: str) -> str:
         return f"{namespace}/{name}" if self.resource.namespaced else name

@@ -86,6 +86,22 @@ class CustomStrategy(Strategy):
         return found
 
 
+class BroughtUpToDate:
+    """Makes an object that was stored under another schema one of this: what is unknown now is gone, what has a default
+    now is there. Values that are wrong by now stay; whoever writes them again is refused."""
+
+    def __init__(self, version_spec: Object) -> None:
+        self._version_spec = version_spec
+        self._node: Node | None = None
+
+    def __call__(self, obj: Object) -> Object:
+        if self._node is None:
+            self._node = structural.build(self._version_spec["schema"]["openAPIV3Schema"])
+        walk.take_in(obj, self._node)
+        walk.apply_defaults(obj, self._node)
+        return obj
+
+
 def scale_paths(version_spec: Object) -> common.ScalePaths | None:
     scale = version_spec.get("subresources", {}).get("scale")
     if scale is None:

@@ -27,6 +27,9 @@ class DefinitionKeeper:
         self._writer = writer
         self._leaving: dict[str, str] = {}
         """Storage prefix of the objects of a definition that is being deleted -> its name."""
+        self._in_force: dict[str, tuple[list[Object], int]] = {}
+        """The versions of each definition, with the revision since which they are what they are; after a start that of
+        the last change of the definition, whatever it was about."""
         self.worker: Worker[str] = Worker("definitions", self._look)
 
     def load(self) -> None:
@@ -38,6 +41,7 @@ class DefinitionKeeper:
         if prefix == PREFIX:
             if event.change is Change.DELETED:
                 self._leaving.pop(event.key, None)
+                self._in_force.pop(event.key, None)
                 self._kinds.set_custom(event.key, [])
             else:
                 self._serve(decode(event.row.value))
@@ -46,7 +50,12 @@ class DefinitionKeeper:
             self.worker.add(self._leaving[prefix])
 
     def _serve(self, definition: Object) -> None:
-        self._kinds.set_custom(definition["metadata"]["name"], assembly.custom_kinds(definition))
+        name, versions = definition["metadata"]["name"], definition["spec"]["versions"]
+        known, since = self._in_force.get(name, (None, 0))
+        if known != versions:
+            since = int(definition["metadata"]["resourceVersion"])
+            self._in_force[name] = versions, since
+        self._kinds.set_custom(name, assembly.custom_kinds(definition, since))
 
     def _others(self, name: str) -> list[Object]:
         return [decode(row.value) for key, row in self._store.table(PREFIX).scan() if key != name]

@@ -11,7 +11,7 @@ from localpv.api.objects import Object
 from localpv.apiserver.call import Call, Reply
 from localpv.apiserver.revisions import Revisions
 from localpv.apiserver.verbs import list as listing
-from localpv.apiserver.writing import Deletion, Writer, decode, encode
+from localpv.apiserver.writing import Deletion, Writer, encode
 from localpv.errors import BadRequest, Invalid, NotFound
 from localpv.store.store import Store
 from localpv.turns import Turn
@@ -101,8 +101,7 @@ async def delete_collection(call: Call, wish: Deletion, *, writer: Writer, store
 
     objects, turn = [], Turn()
     for row in page.rows:
-        obj = decode(row.value)
-        objects.append(obj if kind.from_stored is None else kind.from_stored(obj))
+        objects.append(kind.read(row))
         await turn.over()
     for start in range(0, len(objects), 500):
         await asyncio.gather(*(one(obj) for obj in objects[start : start + 500]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from localpv.api import status
 from localpv.apiserver.call import Call, Reply
 from localpv.apiserver.revisions import Revisions
-from localpv.apiserver.writing import decode, encode
+from localpv.apiserver.writing import encode
 from localpv.store.store import Store
 
 
@@ -16,7 +16,7 @@ async def get(call: Call, *, store: Store, revisions: Revisions) -> Reply:
     row = store.table(kind.resource.storage_prefix).rows.get(kind.key(call.namespace, call.name))
     if row is None:
         raise status.not_found(kind.resource.plural, kind.resource.group, call.name)
-    if kind.from_stored is None:
+    if kind.is_served_as_stored(row):
         return Reply(row.value)
-    obj = kind.from_stored(decode(row.value))
+    obj = kind.read(row)
     return Reply(encode(obj), obj=obj)

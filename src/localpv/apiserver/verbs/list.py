@@ -18,7 +18,7 @@ from localpv.apiserver.negotiation import Form
 from localpv.apiserver.registry import Kind
 from localpv.apiserver.revisions import Revisions
 from localpv.apiserver.selection import Selection
-from localpv.apiserver.writing import decode, encode
+from localpv.apiserver.writing import encode
 from localpv.errors import BadRequest, Gone, Invalid
 from localpv.store.store import Store
 from localpv.store.table import Row, Table
@@ -76,7 +76,7 @@ async def select(call: Call, *, store: Store, revisions: Revisions) -> Page:
         for key, row in selection.sift(candidates[start : start + BREATH]):
             if not selection.everything:
                 await turn.over()
-                if not selection.matches(_in_version(kind, row)):
+                if not selection.matches(kind.read(row)):
                     continue
             if limit and len(rows) == limit:
                 more = True
@@ -178,18 +178,13 @@ def _expired(start_key: str) -> Gone:
     return error
 
 
-def _in_version(kind: Kind, row: Row) -> Object:
-    obj = decode(row.value)
-    return obj if kind.from_stored is None else kind.from_stored(obj)
-
-
 async def body(page: Page, call: Call, form: Form) -> AsyncIterator[bytes]:
     """The list as JSON text, in pieces, so that a long one neither stalls others nor exists as a whole."""
     kind, turn = call.kind, Turn()
     if form.as_kind:
         shown, include = [], call.query.get("includeObject", "")
         for row in page.rows:
-            shown.append(presentation.item(kind, _in_version(kind, row), form, include=include))
+            shown.append(presentation.item(kind, kind.read(row), form, include=include))
             await turn.over()
         yield encode(presentation.many(kind, shown, form, include=include, metadata=page.metadata))
         return
@@ -202,7 +197,7 @@ async def body(page: Page, call: Call, form: Form) -> AsyncIterator[bytes]:
         b"" if resource.custom else encode({"apiVersion": resource.api_version, "kind": resource.kind})[:-1] + b","
     )
     for row in page.rows:
-        value = row.value if kind.from_stored is None else encode(_in_version(kind, row))
+        value = row.value if kind.is_served_as_stored(row) else encode(kind.read(row))
         piece += separator
         if opening and value.startswith(opening):
             piece += b"{"

@@ -58,7 +58,7 @@ class Watch:
         seconds = call.number("timeoutSeconds")
         self._seconds = float(seconds) if seconds else random.uniform(*DEFAULT_TIMEOUT)
         self._columns_sent = False
-        self._raw = not form.as_kind and call.kind.from_stored is None
+        self._raw = not form.as_kind
         self._check_age()
 
     def _initial_events(self) -> tuple[bool, bool]:
@@ -174,24 +174,20 @@ class Watch:
             # It left: shown as it was last seen, at the version of the change that took it out of sight.
             last = decode(event.before.value)
             last["metadata"]["resourceVersion"] = str(event.revision)
-            return self._encode("DELETED", Row(event.revision, encode(last)))
+            return self._encode("DELETED", Row(event.before.revision, encode(last)))
         return None
 
     def _visible(self, row: Row) -> bool:
         selection = self._selection
-        return selection.everything or (selection.may_match(row.value) and selection.matches(self._object(row)))
-
-    def _object(self, row: Row) -> Object:
-        obj = decode(row.value)
-        return obj if self._kind.from_stored is None else self._kind.from_stored(obj)
+        return selection.everything or (selection.may_match(row.value) and selection.matches(self._kind.read(row)))
 
     def _encode(self, change: str, row: Row) -> bytes:
-        if self._raw:
+        if self._raw and self._kind.is_served_as_stored(row):
             return b'{"type":"%b","object":%b}\n' % (change.encode(), row.value)
         include = self._call.query.get("includeObject", "")
         columns = not self._columns_sent
         self._columns_sent = True
-        shown = presentation.one(self._kind, self._object(row), self._form, include=include, columns=columns)
+        shown = presentation.one(self._kind, self._kind.read(row), self._form, include=include, columns=columns)
         return encode({"type": change, "object": shown}) + b"\n"
 
     def _bookmark(self, revision: int, annotations: dict[str, str] | None) -> bytes:
