@@ -9,6 +9,7 @@ how package registries are reached: configuration of apt and pip, certificates, 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -51,7 +53,17 @@ class Fresh:
     def __init__(self, root: Path) -> None:
         self.root = root
 
-    def start(self, command: str) -> subprocess.Popen[str]:
+    @contextlib.contextmanager
+    def running(self, command: str) -> Iterator[subprocess.Popen[str]]:
+        """A command in there; all that it started has ended when this returns, also after Ctrl-C."""
+        process = self._start(command)
+        try:
+            yield process
+        finally:
+            process.kill()  # its child is the first process of a namespace, and dies with it
+            process.wait()
+
+    def _start(self, command: str) -> subprocess.Popen[str]:
         environment = {
             "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
             "HOME": "/root",
@@ -113,33 +125,30 @@ def make_root(root: Path) -> Fresh:
 
 def run_until_ready(fresh: Fresh) -> None:
     """`make run`, its line that it is ready, and Ctrl-C."""
-    process = fresh.start("cd /localpv && exec make run")
-    assert process.stdout is not None
-    signal.signal(signal.SIGALRM, lambda *_: process.kill())
-    signal.alarm(int(READY_SECONDS))
-    said = []
-    for line in process.stdout:
-        said.append(line)
-        print(f"  {line}", end="", flush=True)
-        if line.startswith("ready "):
-            break
-    signal.alarm(0)
-    ready = bool(said) and said[-1].startswith("ready ")
-    if ready:
+    with fresh.running("cd /localpv && exec make run") as process:
+        assert process.stdout is not None
+        signal.signal(signal.SIGALRM, lambda *_: process.kill())
+        signal.alarm(int(READY_SECONDS))
+        ready = False
+        for line in process.stdout:
+            print(f"  {line}", end="", flush=True)
+            if ready := line.startswith("ready "):
+                break
+        signal.alarm(0)
+        if not ready:
+            raise Failed("make run ended before it was ready")
         os.killpg(process.pid, signal.SIGINT)
-    rest, _ = process.communicate(timeout=60)
-    if not ready:
-        raise Failed("make run ended before it was ready")
-    print(f"  {rest.strip()[-300:]}")
+        rest, _ = process.communicate(timeout=60)
+        print(f"  {rest.strip()[-300:]}")
 
 
 def run_tests(fresh: Fresh, target: str) -> None:
-    process = fresh.start(f"cd /localpv && exec make {target}")
-    assert process.stdout is not None
-    for line in process.stdout:
-        print(f"  {line}", end="", flush=True)
-    if process.wait() != 0:
-        raise Failed(f"make {target} exited with {process.returncode}")
+    with fresh.running(f"cd /localpv && exec make {target}") as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            print(f"  {line}", end="", flush=True)
+        if process.wait() != 0:
+            raise Failed(f"make {target} exited with {process.returncode}")
 
 
 def main(arguments: list[str]) -> int:
@@ -149,6 +158,7 @@ def main(arguments: list[str]) -> int:
     target = "test" if "--all" in arguments else "quick"
     folder = Path(tempfile.mkdtemp(prefix="localpv-fresh-"))
     started = time.monotonic()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
     def step(what: str) -> None:
         print(f"fresh: {what} ({time.monotonic() - started:.0f} s)", flush=True)
