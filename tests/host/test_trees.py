@@ -112,6 +112,25 @@ async def test_directories_swapped_for_links_during_the_deletion_are_not_followe
     assert (outside / "precious").read_text() == "precious"
 
 
+async def test_a_file_that_becomes_a_directory_while_it_is_deleted_goes_with_all_that_is_in_it(
+    trees: KernelTrees, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    volume, unlink, swapped = folder / "vol", os.unlink, []
+
+    def swap_first(name: str, *, dir_fd: int) -> None:
+        if name == "file" and not swapped:
+            swapped.append(name)
+            unlink(volume / "file")
+            (volume / "file").mkdir()
+            (volume / "file" / "inside").write_text("secret")
+        unlink(name, dir_fd=dir_fd)
+
+    (volume / "file").write_text("secret")
+    monkeypatch.setattr(os, "unlink", swap_first)
+    assert await trees.empty(volume, inside=folder) == 2
+    assert swapped and os.listdir(volume) == []
+
+
 async def test_nothing_is_removed_while_something_is_mounted_below(
     trees: KernelTrees, folder: Path, mount: Callable[..., None]
 ) -> None:

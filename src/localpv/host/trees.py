@@ -299,13 +299,15 @@ class _Walk:
                         if len(files) == BATCH:
                             break
             files.sort()
-            self._unlink(fd, [name for _, name in files])
+            directories += self._unlink(fd, [name for _, name in files])
             if len(files) < BATCH:
                 return directories
             directories.clear()
 
-    def _unlink(self, fd: int, names: list[str]) -> None:
+    def _unlink(self, fd: int, names: list[str]) -> list[str]:
+        """Returns the names of those that became directories meanwhile."""
         unlink, count = os.unlink, 0
+        directories: list[str] = []
         for name in names:
             try:
                 unlink(name, dir_fd=fd)
@@ -313,7 +315,8 @@ class _Walk:
                 continue
             except OSError as error:
                 if error.errno == errno.EISDIR:
-                    continue  # became a directory meanwhile: the next round finds it
+                    directories.append(name)
+                    continue
                 if error.errno != errno.EPERM or not _loosen(fd, name):
                     raise
                 unlink(name, dir_fd=fd)
@@ -322,6 +325,7 @@ class _Walk:
                 self._counter.add(count)
                 count = 0
         self._counter.add(count)
+        return directories
 
 
 def _remove_trees(top: int, names: list[str], counter: _Counter) -> None:
