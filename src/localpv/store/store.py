@@ -86,10 +86,7 @@ class Store:
 
     async def close(self) -> None:
         """Finish the writes that were accepted, then let go of the folder."""
-        self._hand_over()
-        with self._wake:
-            self._stopping = True
-            self._wake.notify()
+        self._hand_over(stopping=True)
         if self._thread is not None:
             await asyncio.to_thread(self._thread.join)
             await asyncio.sleep(0)  # the last acknowledgements were handed to this loop
@@ -167,9 +164,12 @@ class Store:
         if self._uncommitted and self._last is not None:
             await asyncio.wait([self._last])
 
-    def _hand_over(self) -> None:
+    def _hand_over(self, *, stopping: bool = False) -> None:
         with self._wake:
             self._queue.extend(self._decided)
+            if stopping:
+                # Together with the last writes: a writer that is told to stop ends when its queue is empty.
+                self._stopping = True
             self._wake.notify()
         self._decided.clear()
 

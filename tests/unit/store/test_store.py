@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from localpv.errors import StoreDamaged, StoreFull, StoreLocked, TooManyRequests
+from localpv.errors import StoreDamaged, StoreFull, StoreLocked, TooManyRequests, Unavailable
 from localpv.store import database
 from localpv.store import store as store_module
 from localpv.store.store import Store
@@ -192,6 +192,76 @@ async def test_too_many_writes_at_once_are_refused_and_not_queued(
         store._wake.notify()
     await asyncio.gather(*waiting)
     assert len(store.table("pods").rows) == 3
+
+
+async def test_the_last_of_two_writes_on_their_way_is_what_the_next_is_decided_on(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heads = []
+    store.on_event(lambda _, event: heads.append((event.row.value, store.head("pods", "a/x"))))
+    monkeypatch.setattr(store, "_failing", True)  # the writer pauses
+    first, second = store.put("pods", "a/x", b"1"), store.put("pods", "a/x", b"2")
+    with store._wake:
+        store._failing = False
+        store._wake.notify()
+    await asyncio.gather(first, second)
+    assert [(value, head.value) for value, head in heads if head] == [(b"1", b"2"), (b"2", b"2")]
+
+
+async def test_nothing_is_kept_of_a_write_but_what_is_on_disk(store: Store) -> None:
+    await asyncio.gather(*(store.put("pods", f"a/{number % 3}", b"1") for number in range(9)))
+    await store.delete("pods", "a/0", b"1")
+    assert store._uncommitted == {}
+    await asyncio.wait_for(store.settled(), 10)
+
+
+async def test_writes_decided_just_before_the_end_are_kept(tmp_path: Path) -> None:
+    first = await reopened(tmp_path)
+    waiting = [first.put("pods", f"a/{number}", b"1") for number in range(3)]
+    await first.close()
+    assert [(await one).revision for one in waiting] == [1, 2, 3]
+    with pytest.raises(Unavailable):
+        first.put("pods", "a/late", b"1")
+    second = await reopened(tmp_path)
+    assert sorted(second.table("pods").rows) == ["a/0", "a/1", "a/2"]
+    await second.close()
+
+
+async def test_history_of_the_period_before_last_goes_by_itself(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    periods: asyncio.Queue[None] = asyncio.Queue()
+    reached = asyncio.Event()
+
+    async def sleep(_: float) -> None:
+        reached.set()
+        await periods.get()
+        reached.clear()
+
+    async def a_period_passes() -> None:
+        reached.clear()
+        periods.put_nowait(None)
+        await reached.wait()
+
+    await store.put("pods", "a/x", b"1")
+    monkeypatch.setattr(store_module.asyncio, "sleep", sleep)
+    compacting = asyncio.create_task(store.compact_regularly())
+    try:
+        await reached.wait()
+        await a_period_passes()
+        assert store.compacted == 0, "a period of history is kept"
+        await store.put("pods", "a/x", b"2")
+        await a_period_passes()
+        assert store.compacted == 1
+        await store.put("pods", "a/x", b"3")
+        await a_period_passes()
+        assert (store.compacted, [event.revision for event in store.table("pods").events]) == (2, [3])
+        compacted: list[int] = []
+        monkeypatch.setattr(store, "compact", compacted.append)
+        await a_period_passes()
+        await a_period_passes()
+        assert compacted == [3, 3], "only while there is something to forget"
+    finally:
+        compacting.cancel()
+        monkeypatch.undo()
 
 
 async def test_a_database_of_a_newer_format_is_refused(tmp_path: Path) -> None:
