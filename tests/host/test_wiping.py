@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from localpv import errors
-from localpv.host import loop, overwriting, readback
+from localpv.host import drives, loop, overwriting, readback
 from localpv.host import wiping as wiping_module
 from localpv.host.devices import KernelDevices
 from localpv.host.filesystems import KernelFileSystems
@@ -360,6 +360,54 @@ async def test_a_drive_that_only_says_it_erased_itself_is_found_out(make_disk: C
         canaries.verify_gone()
     finally:
         os.close(fd)
+
+
+@pytest.mark.parametrize("method", [methods.AtaErase(), methods.NvmeFormat(), methods.Discard()], ids=str)
+async def test_a_drive_that_did_nothing_is_found_out_though_it_held_nothing_but_zeroes(
+    wiping: KernelWiping,
+    devices: KernelDevices,
+    make_disk: Callable[..., Path],
+    monkeypatch: pytest.MonkeyPatch,
+    method: Method,
+) -> None:
+    async def does_nothing(_: object) -> None:
+        pass
+
+    for name in ("check_ata", "check_nvme", "erase_ata", "format_nvme"):
+        monkeypatch.setattr(drives, name, does_nothing)
+    monkeypatch.setattr(overwriting, "discard", lambda *_: None)
+    disk = make_disk(8)
+    with pytest.raises(errors.NotClean, match="said that it erased itself"):
+        await wiping.wipe(disk, method, expected=(await devices.describe(disk)).identity)
+
+
+@pytest.mark.parametrize("method", [methods.AtaErase(), methods.NvmeFormat()], ids=str)
+async def test_a_drive_that_erased_only_a_part_of_itself_is_found_out(
+    wiping: KernelWiping,
+    devices: KernelDevices,
+    make_disk: Callable[..., Path],
+    monkeypatch: pytest.MonkeyPatch,
+    method: Method,
+) -> None:
+    async def is_fine(_: object) -> None:
+        pass
+
+    async def erase_all_but_the_end(path: Path) -> None:
+        fd = os.open(path, os.O_RDWR)
+        try:
+            overwriting.zero(fd, 8 * MIB, Control(), passes=1, offload=True)
+            os.pwrite(fd, b"old", 8 * MIB - 3)
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    for name in ("check_ata", "check_nvme"):
+        monkeypatch.setattr(drives, name, is_fine)
+    for name in ("erase_ata", "format_nvme"):
+        monkeypatch.setattr(drives, name, erase_all_but_the_end)
+    disk = make_disk(8)
+    with pytest.raises(errors.NotClean, match="old data is left"):
+        await wiping.wipe(disk, method, expected=(await devices.describe(disk)).identity)
 
 
 async def test_a_device_below_a_loop_device_is_not_wiped(
