@@ -1,6 +1,6 @@
 # localpv: `make` shows this menu.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-programs run test quick fresh steady check format bench seeds generate clean cluster test-kubernetes setup-kubernetes test-vm
+.PHONY: help setup setup-programs run test quick fresh steady check format bench seeds generate mutants clean cluster test-kubernetes setup-kubernetes test-vm
 .PHONY: kubernetes-contract kubernetes-placing kubernetes-manager kubernetes-workloads kubernetes-cluster
 
 VENV := .venv
@@ -100,8 +100,11 @@ bench: setup ## Measure the engine and print the figures beside their targets
 	@$(PYTHON) tools/bench_schedule.py
 	@$(PYTHON) tools/bench_pods.py
 
+mutants: setup ## Change code that protects data at random and tell what no test notices (as root; MODULES=, COUNT=, SEED=)
+	@$(PYTHON) tools/mutants.py $(if $(MODULES),--modules "$(MODULES)") $(if $(COUNT),--count $(COUNT)) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
 seeds: setup ## Show every requirement with its tests and their last results
 	@$(PYTHON) tools/seeds.py
 
 clean: ## Remove what the targets above made in this folder
-	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .seeds .bench .steady build/out src/*.egg-info
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .seeds .bench .steady .mutants build/out src/*.egg-info

@@ -30,6 +30,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(needs_root)
 
 
+@pytest.fixture(autouse=True)
+def _nothing_stays_open(tmp_path: Path) -> Iterator[None]:
+    """A descriptor that is forgotten keeps a volume busy for as long as the process lives."""
+    yield
+    links = [f"/proc/self/fd/{name}" for name in os.listdir("/proc/self/fd")]
+    left = [os.readlink(link) for link in links if os.path.lexists(link)]
+    assert [path for path in left if Path(path).is_relative_to(tmp_path) or path.startswith("/dev/loop")] == []
+
+
 @pytest.fixture
 def make_disk(tmp_path: Path) -> Iterator[Callable[..., Path]]:
     """Makes loop devices of the given number of MiB."""

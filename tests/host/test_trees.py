@@ -206,6 +206,39 @@ async def test_a_tree_deeper_than_any_path_is_removed(trees: KernelTrees, folder
     assert os.listdir(folder / "vol") == []
 
 
+@pytest.mark.parametrize("files", [2, 3, 4, 6])
+async def test_more_files_and_directories_than_are_read_at_once_are_removed(
+    trees: KernelTrees, folder: Path, monkeypatch: pytest.MonkeyPatch, files: int
+) -> None:
+    monkeypatch.setattr(trees_module, "BATCH", 3)
+    for number in range(files):
+        (folder / "vol" / f"f{number}").touch()
+        (folder / "vol" / f"d{number}" / "below" / "sub").mkdir(parents=True)
+        for below in range(files):
+            (folder / "vol" / f"d{number}" / "below" / f"f{below}").touch()
+            (folder / "vol" / f"d{number}" / "below" / f"d{below}").mkdir()
+    assert await trees.empty(folder / "vol", inside=folder) == files * (1 + 3 + 2 * files)
+    assert os.listdir(folder / "vol") == []
+
+
+async def test_directory_that_is_filled_again_and_again_is_given_up(
+    trees: KernelTrees, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rmdir, filled = os.rmdir, []
+
+    def fill_first(name: str, *, dir_fd: int) -> None:
+        filled.append(name)
+        os.close(os.open(f"{name}/new", os.O_CREAT | os.O_WRONLY, dir_fd=dir_fd))
+        rmdir(name, dir_fd=dir_fd)
+
+    (folder / "vol" / "dir").mkdir()
+    monkeypatch.setattr(trees_module, "ROUNDS", 5)
+    monkeypatch.setattr(os, "rmdir", fill_first)
+    with pytest.raises(errors.NotClean, match="dir cannot be removed: Directory not empty"):
+        await trees.empty(folder / "vol", inside=folder)
+    assert len(filled) == 1 + 5 + 1
+
+
 async def test_lost_and_found_stays_empty_and_closed(
     trees: KernelTrees, folder: Path, make_disk: Callable[..., Path], mount: Callable[..., None]
 ) -> None:

@@ -1,0 +1,245 @@
+"""Changes the code that protects data at random, a little at a time, and tells which changes no test notices.
+
+Each change is made in a copy of the tree and tried in a sandbox, never in this folder and never where a disk of this
+machine can be reached. The tests that reach the changed function are run until one fails; a change with which they run
+for ever is noticed too. Changes that mean the same are listed in tests/mutants.tsv, each with the reason.
+
+The choice depends on the seed alone: an edit of other code changes nothing about it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import compileall
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from queue import SimpleQueue
+
+import mutations
+import sandbox
+from mutations import Mutation
+from reach_map import Place, ReachMap, outcomes
+
+ROOT = Path(__file__).parent.parent
+SOURCE = "src/localpv/"
+EQUIVALENT = ROOT / "tests" / "mutants.tsv"
+KEPT = ROOT / ".mutants"
+WANTED = 0.95
+JOBS = 2
+COLLECTED = ("tests/unit", "tests/host", "tests/journey")
+SECONDS = 240.0
+"""Of tests that are run for one change, by what they took before; the cheapest come first."""
+
+PROTECTED = {
+    "data": (
+        "lifecycle/clean/*.py lifecycle/discover/*.py lifecycle/publish/*.py lifecycle/records/*.py"
+        " lifecycle/release/*.py lifecycle/phase.py lifecycle/mount/claims.py lifecycle/mount/global_mounts.py"
+        " lifecycle/mount/lookup.py lifecycle/mount/mapper.py lifecycle/mount/mounter.py lifecycle/mount/recorded.py"
+        " lifecycle/mount/tearing.py lifecycle/mount/volumes.py"
+        " host/attributes.py host/contents.py host/devices.py host/drives.py host/filesystems.py host/holding.py"
+        " host/marks.py host/mounting.py host/mounts.py host/openat.py host/openers.py host/overwriting.py"
+        " host/ownership.py host/paths.py host/probing.py host/readback.py host/subpaths.py host/trees.py"
+        " host/wiping.py model/contents.py model/marks.py model/methods.py"
+    ),
+    "identity": (
+        "host/filesystem_ids.py host/identities.py host/sysfs.py host/twins.py lifecycle/identity.py"
+        " model/devices.py model/identity.py"
+    ),
+    "store": "store/*.py",
+    "authority": "apiserver/access.py apiserver/auth/*.py apiserver/request_info.py apiserver/pod_access.py",
+}
+"""The modules under the rules of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    mutation: Mutation
+    noticed: bool
+    by: str
+    """The test that failed, or why none did."""
+
+
+def modules(chosen: str) -> list[Path]:
+    """Those that patterns name, or all that are protected."""
+    found: list[Path] = []
+    for pattern in (chosen or " ".join(PROTECTED.values())).split():
+        matches = sorted((ROOT / SOURCE).glob(pattern.removeprefix(SOURCE)))
+        if not matches:
+            raise SystemExit(f"no module is called {pattern}")
+        found += [path for path in matches if path not in found]
+    return found
+
+
+def equivalent() -> dict[tuple[str, str, str, str], str]:
+    """Changes that mean the same: module, function, line, change; and why."""
+    listed = {}
+    for line in EQUIVALENT.read_text().splitlines()[1:]:
+        module, function, text, change, reason = line.split("\t")
+        listed[SOURCE + module, function, text, change] = reason
+    return listed
+
+
+def choose(paths: list[Path], *, count: int, seed: int) -> list[Mutation]:
+    every = [one for path in paths for one in mutations.of_module(path, ROOT)]
+    return sorted(every, key=lambda one: one.order(seed))[:count]
+
+
+@contextmanager
+def a_copy() -> Iterator[Place]:
+    """The tree as it is now, compiled, where sandboxes see it."""
+    lock = open("/var/tmp/localpv-mutants.lock", "w")  # noqa: SIM115 - held until we end
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise SystemExit("mutants are being tried on this machine already: they share loop devices") from None
+    for left in Path("/var/tmp").glob("localpv-mutants-*/"):
+        shutil.rmtree(left)  # of one that was killed
+    with tempfile.TemporaryDirectory(prefix="localpv-mutants-", dir="/var/tmp") as folder, lock:
+        tree = Path(folder, "tree")
+        tree.mkdir()
+        listed = subprocess.run(
+            ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+            cwd=ROOT,
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        for name in listed.stdout.split("\0"):
+            if name and (ROOT / name).exists():
+                (tree / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(ROOT / name, tree / name)
+        for name in (".seeds", ".hypothesis"):
+            (tree / name).mkdir()
+        compileall.compile_dir(tree / "src", quiet=2)
+        # Once, with the tests compiled as pytest wants them: in sandboxes nothing can be kept.
+        subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "--collect-only", *COLLECTED],
+            cwd=tree,
+            env={**os.environ, "PYTHONPATH": str(tree / "src")},
+            stdout=subprocess.DEVNULL,
+            check=True,
+        )
+        sandboxes = [sandbox.Sandboxes(slot, tree) for slot in range(JOBS)]
+        free: SimpleQueue[sandbox.Sandboxes] = SimpleQueue()
+        for one in sandboxes:
+            free.put(one)
+        try:
+            yield Place(tree, free)
+        finally:
+            for one in sandboxes:
+                one.close()
+
+
+def attempt(mutation: Mutation, place: Place, reach: ReachMap) -> Verdict:
+    """Whether a test notices a change."""
+    tests: list[str] = []
+    total = 0.0
+    for test in reach.tests_of(mutation.module, mutation.function):
+        total += test.seconds
+        if total < SECONDS or not tests:
+            tests.append(test.name)
+    if not tests:
+        return Verdict(mutation, noticed=False, by="no test reaches it")
+    original = place.tree / mutation.module
+    with tempfile.NamedTemporaryFile(dir=place.tree.parent, suffix=".py") as changed:
+        changed.write(mutation.applied(original.read_bytes()))
+        changed.flush()
+        while tests:
+            ended = place.pytest(
+                ["-x", *tests], timeout=90 + 4 * min(total, SECONDS), instead={Path(changed.name): original}
+            )
+            if ended.code == 0:
+                return Verdict(mutation, noticed=False, by=f"{len(tests)} tests pass")
+            _, failed = outcomes(ended)
+            if not failed and ended.code == sandbox.TOO_LONG:
+                return Verdict(mutation, noticed=True, by="they run for ever")
+            if not failed:
+                if (unchanged := place.pytest(tests[:1], timeout=300)).code:
+                    raise SystemExit(f"{tests[0]} does not start, with no change at all:\n{unchanged.said}")
+                return Verdict(mutation, noticed=True, by="nothing starts")
+            if failed[0].startswith("tests/unit/") or place.pytest(failed, timeout=300).code == 0:
+                return Verdict(mutation, noticed=True, by=failed[0])
+            # It fails without the change as well: what it says counts for nothing, the others go on.
+            tests = tests[tests.index(failed[0]) + 1 :]
+    return Verdict(mutation, noticed=False, by="the only test that fails does so without the change too")
+
+
+def tell(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def table(verdicts: list[Verdict], listed: list[Mutation]) -> Iterator[str]:
+    rows: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
+    for mutation in listed:
+        rows[mutation.module][2] += 1
+    for verdict in verdicts:
+        rows[verdict.mutation.module][1 if verdict.noticed else 3] += 1
+    yield "| module | changes | noticed | mean the same | not noticed |"
+    yield "|---|---|---|---|---|"
+    for module, (_, noticed, same, missed) in sorted(rows.items()):
+        yield f"| {module.removeprefix(SOURCE)} | {noticed + same + missed} | {noticed} | {same} | {missed} |"
+    noticed = sum(one.noticed for one in verdicts)
+    yield f"| all | {len(verdicts) + len(listed)} | {noticed} | {len(listed)} | {len(verdicts) - noticed} |"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--modules", default="", help="patterns below src/localpv; default: all that protect something")
+    parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--again", action="store_true", help="only what was not noticed the last time")
+    parser.add_argument("--show", action="store_true", help="only tell what would be changed")
+    options = parser.parse_args()
+    paths = modules(options.modules)
+    chosen = choose(paths, count=options.count, seed=options.seed)
+    last = KEPT / "not_noticed.json"
+    if options.again:
+        before = {tuple(key) for key in json.loads(last.read_text())}
+        chosen = [one for path in paths for one in mutations.of_module(path, ROOT) if one.key in before]
+    known = equivalent()
+    listed = [one for one in chosen if one.key in known]
+    chosen = [one for one in chosen if one.key not in known]
+    if options.show:
+        print("\n".join(f"{one.module}:{one.line}: {one.change}" for one in chosen))
+        return 0
+    if os.geteuid():
+        raise SystemExit("needs root: what is changed deletes and wipes, so it is tried in namespaces of its own")
+    started = time.monotonic()
+    with a_copy() as place:
+        reach = ReachMap(KEPT / "reach.json", ROOT)
+        everything = [str(path.relative_to(ROOT)) for path in modules("")]
+        reach.bring_up_to_date(place, sorted({*everything, *(one.module for one in chosen)}), tell)
+
+        def look(mutation: Mutation) -> Verdict:
+            verdict = attempt(mutation, place, reach)
+            word = "noticed" if verdict.noticed else "NOT NOTICED"
+            tell(f"{word} {mutation.module}:{mutation.line}: {mutation.change}  ({verdict.by})")
+            return verdict
+
+        with ThreadPoolExecutor(JOBS) as pool:
+            verdicts = list(pool.map(look, chosen))
+    missed = [one.mutation for one in verdicts if not one.noticed]
+    KEPT.mkdir(exist_ok=True)
+    last.write_text(json.dumps([one.key for one in missed]))
+    print("\n".join(table(verdicts, listed)))
+    for one in missed:
+        print(f"not noticed: {one.module}:{one.line}: in {one.function}: {one.text}: {one.change}")
+    share = 1 - len(missed) / len(verdicts) if verdicts else 1.0
+    print(f"noticed: {share:.1%} of {len(verdicts)}, in {time.monotonic() - started:.0f} s")
+    return 0 if share >= WANTED else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
