@@ -25,10 +25,8 @@ async def test_a_hung_disk_is_left_behind_and_the_others_answer() -> None:
         with pytest.raises(errors.HostTimeout):
             await workers.call(lambda: release.wait(30), key="/dev/dead", timeout=0.05)
         assert workers.stuck() == ("/dev/dead",)
-        before = time.monotonic()
         with pytest.raises(errors.HostTimeout, match="still hangs"):
-            await workers.call(lambda: None, key="/dev/dead", timeout=5)
-        assert time.monotonic() - before < 1
+            await workers.call(lambda: None, key="/dev/dead", timeout=3600)  # it is not waited for
         answers = await asyncio.gather(
             *(workers.call(lambda n=n: n, key=f"/dev/{n}", timeout=5) for n in range(20))  # type: ignore[misc]
         )
@@ -41,7 +39,7 @@ async def test_a_hung_disk_is_left_behind_and_the_others_answer() -> None:
 
 
 async def test_threads_are_used_again_and_end_when_nobody_needs_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("localpv.host.workers.IDLE_SECONDS", 0.1)
+    monkeypatch.setattr("localpv.host.workers.IDLE_SECONDS", 3600)
     workers = Workers()
 
     async def thread() -> threading.Thread:
@@ -52,7 +50,9 @@ async def test_threads_are_used_again_and_end_when_nobody_needs_them(monkeypatch
 
     first = await thread()
     assert await thread() is first and first.name == "host x"
-    first.join(5)
+    monkeypatch.setattr("localpv.host.workers.IDLE_SECONDS", 0.1)
+    assert await workers.call(threading.current_thread, key="x", timeout=5) is first
+    first.join(30)
     assert not first.is_alive()
     assert await workers.call(threading.current_thread, key="x", timeout=5) is not first
 
@@ -80,23 +80,25 @@ async def test_an_error_of_the_call_is_the_callers() -> None:
 
 
 async def test_a_cancelled_job_has_stopped_when_its_caller_is_told() -> None:
-    steps: list[int] = []
+    begun, ended = threading.Event(), threading.Event()
 
     def count(control: Control) -> None:
-        while True:
-            control.check()
-            steps.append(1)
-            time.sleep(0.01)
+        try:
+            while True:
+                control.check()
+                begun.set()
+                time.sleep(0.01)
+        finally:
+            time.sleep(0.05)  # who does not wait for the end is told before it
+            ended.set()
 
     job = asyncio.create_task(Workers().long(count, key="x"))
-    while not steps:
+    while not begun.is_set():
         await asyncio.sleep(0.01)
     job.cancel()
     with pytest.raises(asyncio.CancelledError):
         await job
-    done = len(steps)
-    await asyncio.sleep(0.05)
-    assert len(steps) == done
+    assert ended.is_set()
 
 
 async def test_a_tool_gets_a_plain_environment_and_its_output_is_bounded() -> None:
