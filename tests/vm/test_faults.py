@@ -134,6 +134,7 @@ def test_slow_disk_tells_how_far_it_is_and_delays_nobody(node: Node, blank_disk:
         disk = node.disk("shred", "slow", lambda disk: disk["status"].get("cleaning", {}).get("bytesDone"))
         assert disk["status"]["cleaning"]["state"] == "Running"
         assert disk["status"]["phase"] == "Cleaning"
+        faulty.delay_writes(3_600_000)  # however long the other one takes, this one is not done before
         with nobody_else_waits(node, blank_disk):
             assert node.find("shred", "slow")["status"]["cleaning"]["state"] == "Running"
             assert node.volume_is(volume)["status"]["phase"] == "Released"
