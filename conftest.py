@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-pytest_plugins = ["tests.held_loops", "tests.kubernetes.fixtures"]
+pytest_plugins = ["tests.held_loops", "tests.own_mounts", "tests.kubernetes.fixtures"]
 
 RESULTS = Path(__file__).parent / ".seeds"
 

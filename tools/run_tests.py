@@ -1,5 +1,8 @@
 """Runs the rings of tests that need no cluster, in parallel where they do not disturb each other, and tells how long.
 
+A worker that has nothing left takes half of what another one has. The rings that mostly wait come first: one worker waits
+in them while others compute.
+
 Arguments go to pytest. With --quick only the rings that share the machine are run.
 """
 
@@ -17,7 +20,8 @@ NO_TESTS = 5
 WORKERS = 2 * (os.cpu_count() or 1)
 """More than processors: most tests wait for something now and then."""
 
-QUICK = ("tests/unit", "tests/contract", "tests/placing", "tests/workloads")
+QUICK = ("tests/workloads", "tests/placing", "tests/contract", "tests/unit")
+DEVICES = ("tests/journey", "tests/host")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,17 +29,21 @@ class Ring:
     name: str
     folders: tuple[str, ...]
     workers: int = 0
+    marked: str = ""
 
     def command(self, arguments: list[str]) -> list[str]:
-        workers = ["-n", str(self.workers)] if self.workers else []
-        return [sys.executable, "-m", "pytest", *workers, *self.folders, *arguments]
+        workers = ["-n", str(self.workers), "--dist", "worksteal"] if self.workers else []
+        marked = ["-m", self.marked] if self.marked else []
+        return [sys.executable, "-m", "pytest", *workers, *marked, *self.folders, *arguments]
 
 
-SHARING = Ring("rings that share the machine", (*QUICK, "tests/clients", "tests/engine"), WORKERS)
-"""Processes and folders of their own, nothing of the machine's."""
+SHARING = Ring(
+    "rings that share the machine", (*DEVICES, "tests/engine", "tests/clients", *QUICK), WORKERS, marked="not alone"
+)
+"""Processes, folders, loop devices and mounts of their own."""
 
 ALONE = (
-    Ring("rings with devices and mounts", ("tests/host", "tests/journey")),
+    Ring("tests with devices that nobody else may look at", DEVICES, marked="alone"),
     Ring("rings with pods", ("tests/pods", "tests/e2e")),
 )
 """They look at the loop devices, mounts and processes of the machine as a whole, so one after the other."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.loops import Lent
 
 from localpv.host import loop
 from localpv.host.devices import KernelDevices
@@ -42,19 +43,18 @@ def _nothing_stays_open(tmp_path: Path) -> Iterator[None]:
 @pytest.fixture
 def make_disk(tmp_path: Path) -> Iterator[Callable[..., Path]]:
     """Makes loop devices of the given number of MiB."""
-    made: list[Path] = []
+    made: list[Lent] = []
 
     def make(mib: int = 16, **options: bool) -> Path:
         file = tmp_path / f"disk{len(made)}.img"
         with open(file, "wb") as image:
             image.truncate(mib * MIB)
-        made.append(loop.attach(file, **options))
-        return made[-1]
+        made.append(Lent.now(loop.attach(file, **options)))
+        return made[-1].device
 
     yield make
-    for device in made:
-        subprocess.run(["umount", "-q", str(device)], check=False)
-        loop.detach(device)
+    for lent in made:
+        lent.give_back()
 
 
 @pytest.fixture

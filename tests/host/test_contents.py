@@ -56,7 +56,7 @@ async def test_file_system_is_looked_into_without_a_change(
     (at / "precious").unlink()
     subprocess.run(["umount", at], check=True)
     assert (await look(devices, device)).blank
-    assert str(device) not in Path("/proc/self/mountinfo").read_text()
+    assert f" {device} " not in Path("/proc/self/mountinfo").read_text()
     os.close(os.open(device, os.O_RDONLY | os.O_EXCL))  # nobody has it any more
 
 

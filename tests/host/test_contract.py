@@ -200,6 +200,7 @@ async def test_a_mounted_device_tells_where_and_does_not_open_exclusively(world:
     assert 0 < (await world.folders.capacity(place)).total_bytes <= 16 * MIB
 
 
+@pytest.mark.alone
 async def test_a_loop_device_tells_what_it_lies_on_and_holds_it(world: Real | Fake) -> None:
     disk = world.make_disk()
     with world.loop_on(disk) as name:

@@ -72,6 +72,7 @@ async def test_partitions_have_identities_of_their_own(devices: KernelDevices, t
         assert not one.identity.same_device(two.identity)
 
 
+@pytest.mark.alone
 async def test_many_who_want_a_loop_device_at_once_each_get_their_own(tmp_path: Path) -> None:
     files = [tmp_path / str(number) for number in range(6)]
     for file in files:

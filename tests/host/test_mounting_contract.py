@@ -29,7 +29,7 @@ from localpv.model.entries import FileKind
 from localpv.testing import fake_host, fake_mounting, waiting
 
 MIB = 1024 * 1024
-NAME = "localpv-test-of-contract"
+NAME = f"localpv-test-of-contract-{os.getpid()}"
 
 
 class Real:

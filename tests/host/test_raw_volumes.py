@@ -86,6 +86,7 @@ async def test_one_pod_has_a_raw_device_and_a_file_system(node: Node, make_disk:
     assert node.left() == []
 
 
+@pytest.mark.alone
 @pytest.mark.seed("RAW-10")
 async def test_mapping_and_unmapping_can_be_repeated_and_are_told_from_the_links_after_a_restart(
     node: Node, make_disk: Disk
@@ -125,6 +126,7 @@ async def test_data_that_one_pod_writes_is_read_by_the_next_and_nothing_is_forma
     await node.volumes.tear_down(pod.metadata.uid)
 
 
+@pytest.mark.alone
 async def test_while_a_pod_has_the_device_others_see_that_it_is_in_use(
     node: Node, make_disk: Disk, devices: KernelDevices
 ) -> None:
@@ -160,6 +162,7 @@ async def test_another_device_does_not_take_the_place_of_one_that_pods_use(
     assert node.left() == []
 
 
+@pytest.mark.alone
 async def test_the_hold_keeps_the_kernel_from_giving_the_number_away(node: Node, make_disk: Disk) -> None:
     disk = make_disk(16)
     node.lookup.offer(disk, mode="Block")

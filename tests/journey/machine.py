@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import msgspec
+from tests.loops import Lent
 
 from localpv.api.kinds import ObjectMeta
 from localpv.api.kinds.localdisk import (
@@ -57,15 +58,15 @@ class Machine:
         self.workers = Workers()
         self.mounts = KernelMounts()
         self.devices = KernelDevices(workers=self.workers)
-        self._loops: list[Path] = []
+        self._loops: list[Lent] = []
         self._mounted: list[Path] = []
 
     def close(self) -> None:
         self.records.close()
         for path in reversed(self._mounted):
             subprocess.run(["umount", "-l", path], check=False, capture_output=True)
-        for device in self._loops:
-            loop.detach(device)
+        for lent in self._loops:
+            lent.give_back()
 
     def reopen(self) -> None:
         """Read the records again after another process had them."""
@@ -119,7 +120,7 @@ class Machine:
     def attach(self, file: Path) -> Path:
         """A loop device over a file, or over another device."""
         device = loop.attach(file)
-        self._loops.insert(0, device)
+        self._loops.insert(0, Lent.now(device))
         return device
 
     def run(self, *argv: str | Path) -> None:

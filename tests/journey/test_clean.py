@@ -248,6 +248,7 @@ class Told:
             self.end.set()
 
 
+@pytest.mark.alone
 @pytest.mark.seed("DEL-10")
 async def test_events_tell_of_start_and_end(machine: Machine) -> None:
     machine.device("sdb")

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="loop devices and moun
 machine = pytest.fixture(open_machine)
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(
     ("script_name", "arguments"),
     [
@@ -32,6 +33,7 @@ def test_script_wipes_the_device_by_hand(machine: Machine, script_name: str, arg
     assert not holds_old_data(device)
 
 
+@pytest.mark.alone
 @pytest.mark.seed("CLN-3")
 def test_quick_reset_by_hand_leaves_no_signature(machine: Machine) -> None:
     device = machine.device("sdb")
