@@ -1,7 +1,7 @@
 """Runs the rings of tests that need no cluster, in parallel where they do not disturb each other, and tells how long.
 
-A worker that has nothing left takes half of what another one has. The rings that mostly wait come first: one worker waits
-in them while others compute.
+A worker that has nothing left takes half of what another one has. The rings that mostly wait come first: one worker
+waits in them while others compute.
 
 Arguments go to pytest. With --quick only the rings that share the machine are run.
 """

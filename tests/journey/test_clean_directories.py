@@ -11,7 +11,7 @@ from tests.journey.machine import PATTERN, Machine, open_machine
 
 from localpv import errors
 from localpv.api.kinds.localdisk import CleaningState, DiskIdentity, DiskKind
-from localpv.lifecycle.clean import places, plans
+from localpv.lifecycle.clean import places, plans, states
 from localpv.lifecycle.config import cleaners
 
 VERIFIED = CleaningState.VERIFIED
@@ -168,7 +168,10 @@ async def test_directory_replaced_by_a_link_is_refused(machine: Machine) -> None
     assert (outside / "precious").read_text() == "keep"
 
 
-async def test_command_for_file_systems_gets_the_directory_and_must_leave_nothing(machine: Machine) -> None:
+async def test_command_for_file_systems_gets_the_directory_and_must_leave_nothing(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(states, "FIRST_WAIT_SECONDS", 1.0)
     volume = machine.disks / "vol"
     volume.mkdir()
     (volume / "file").write_text("old")

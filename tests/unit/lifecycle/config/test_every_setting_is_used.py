@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ READERS = {"lifecycle/config/reading.py", "lifecycle/config/environment.py", "de
 """Who fills settings in; to be read by these is not enough."""
 
 
+@functools.cache
 def read_attributes() -> set[str]:
     """The names of all attributes that are read anywhere else."""
     found: set[str] = set()
