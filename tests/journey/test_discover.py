@@ -160,6 +160,7 @@ async def discovering(
     *,
     workers: Workers | None = None,
     devices: Devices | None = None,
+    settle_seconds: float = 0.2,
     **settings: object,
 ) -> AsyncIterator[Node]:
     name, workers = f"node-{uuid.uuid4().hex[:8]}", workers or Workers()
@@ -178,7 +179,7 @@ async def discovering(
             workers=workers,
             clock=SystemClock(),
             configuration=Configuration(classes={"fast": fast}),
-            settle_seconds=0.2,
+            settle_seconds=settle_seconds,
         )
         running = asyncio.create_task(discovery.run())
         try:
@@ -289,15 +290,18 @@ async def test_announced_file_system_is_accepted_and_another_is_not(
         await node.until("other", "Unavailable", "HasFileSystem")
 
 
-async def test_mount_made_on_a_new_directory_is_what_is_offered(machine: Machine, node: Node) -> None:
-    await node.discovery.wait_looked()
-    place = machine.folder / "a"
-    place.mkdir()
-    await node.until("a", "Unavailable", "Settling")
+async def test_mount_made_on_a_new_directory_is_what_is_offered(
+    target: wire.Target, machine: Machine, _kind_installed: None
+) -> None:
+    # Long enough to be seen and to mount something meanwhile, also on a busy machine.
+    async with discovering(target, machine, volume_mode="", settle_seconds=3.0) as node:
+        await node.discovery.wait_looked()
+        (machine.folder / "a").mkdir()
+        await node.until("a", "Unavailable", "Settling")
 
-    machine.mount("a")
+        machine.mount("a")
 
-    assert (await node.until("a", "Available")).status.kind == "MountPoint"
+        assert (await node.until("a", "Available")).status.kind == "MountPoint"
 
 
 async def test_published_mount_point_that_is_unmounted_is_missing_until_the_same_is_mounted_again(
