@@ -4,12 +4,16 @@ from __future__ import annotations
 
 # ruff: noqa: ASYNC221 - a test may wait for its own tools
 import asyncio
+import fcntl
+import itertools
 import os
 import struct
 import subprocess
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -85,6 +89,39 @@ async def test_many_who_want_a_loop_device_at_once_each_get_their_own(tmp_path: 
         for device in made:
             loop.detach(device)
             loop.detach(device)  # twice is once
+
+
+def test_who_attaches_takes_turns_with_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = [tmp_path / f"{number}.img" for number in range(16)]
+    for file in files:
+        with file.open("wb") as made:
+            made.truncate(1 << 20)
+    monkeypatch.setattr(loop, "TURN_SECONDS", 50.0)
+    calls: list[int] = []
+    ioctl = fcntl.ioctl
+
+    def told(fd: int, request: int, *more: Any) -> Any:
+        calls.append(threading.get_ident())
+        return ioctl(fd, request, *more)
+
+    monkeypatch.setattr(fcntl, "ioctl", told)
+    with ThreadPoolExecutor(8) as pool:
+        devices = list(pool.map(loop.attach, files))
+    monkeypatch.undo()
+    for device in devices:
+        loop.detach(device)
+    turns = [who for who, _ in itertools.groupby(calls)]
+    assert len(turns) <= len(files), "nobody asked for a number between another's number and device"
+
+
+def test_nobody_waits_for_one_that_hangs_while_it_attaches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop, "TURN_SECONDS", 0.01)
+    file = tmp_path / "disk.img"
+    file.write_bytes(bytes(1 << 20))
+    with open("/dev/loop-control", "rb") as control:
+        fcntl.flock(control, fcntl.LOCK_EX)
+        with loop.attached(file) as device:
+            assert device.is_block_device()
 
 
 def test_a_device_is_found_in_its_folder_by_link_and_by_node(make_disk: Callable[..., Path], tmp_path: Path) -> None:

@@ -25,6 +25,9 @@ _STATUS_NAME = 56
 _LOOP_GET_STATUS64 = 0x4C05
 _TRIES = 50
 
+TURN_SECONDS = 1.0
+"""Longest wait for others who attach at the same time."""
+
 NAME_BYTES = 63
 """Longest name that the kernel keeps with a loop device."""
 
@@ -71,36 +74,54 @@ def attach(
     mode = os.O_RDONLY if read_only else os.O_RDWR
     backing = os.open(file, mode | os.O_CLOEXEC)
     try:
-        for attempt in range(_TRIES):
-            device = _free_device()
-            try:
-                fd = os.open(device, mode | os.O_CLOEXEC)
-            except FileNotFoundError:
-                time.sleep(0.01)  # the node of a new number comes a moment later
-                continue
-            try:
-                fcntl.ioctl(fd, _LOOP_CONFIGURE, _CONFIG.pack(backing, block_size, bytes(status)))
-                return device
-            except OSError as error:
-                if error.errno != errno.EBUSY:
-                    raise errors.HostError(f"{file} cannot be made a loop device: {error.strerror}") from error
-                time.sleep(0.001 * attempt)  # somebody else was given the same number and was faster
-            finally:
-                os.close(fd)
+        with _turn() as control:
+            for attempt in range(_TRIES):
+                device = Path(f"/dev/loop{fcntl.ioctl(control, _LOOP_CTL_GET_FREE)}")
+                try:
+                    fd = os.open(device, mode | os.O_CLOEXEC)
+                except FileNotFoundError:
+                    time.sleep(0.01)  # the node of a new number comes a moment later
+                    continue
+                try:
+                    fcntl.ioctl(fd, _LOOP_CONFIGURE, _CONFIG.pack(backing, block_size, bytes(status)))
+                    return device
+                except OSError as error:
+                    if error.errno != errno.EBUSY:
+                        raise errors.HostError(f"{file} cannot be made a loop device: {error.strerror}") from error
+                    time.sleep(0.001 * attempt)  # somebody else was given the same number and was faster
+                finally:
+                    os.close(fd)
     finally:
         os.close(backing)
     raise errors.HostError(f"no loop device is free for {file}")
 
 
-def _free_device() -> Path:
+@contextlib.contextmanager
+def _turn() -> Iterator[int]:
+    """The device that gives out numbers, to one after the other.
+
+    Two who are given the same number both open its device, and by then it is the disk of one of them: who is about to
+    wipe it would find it open elsewhere. The lock is waited for only so long: somebody may hang while they have it.
+    """
     try:
         control = os.open("/dev/loop-control", os.O_RDWR | os.O_CLOEXEC)
     except OSError as error:
         raise errors.NotSupported(f"this machine has no loop devices: {error.strerror}") from error
     try:
-        return Path(f"/dev/loop{fcntl.ioctl(control, _LOOP_CTL_GET_FREE)}")
+        until = time.monotonic() + TURN_SECONDS
+        while not _locked(control) and time.monotonic() < until:
+            time.sleep(0.002)
+        yield control
     finally:
         os.close(control)
+
+
+def _locked(control: int) -> bool:
+    try:
+        fcntl.flock(control, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def status_of(fd: int) -> Status | None:
