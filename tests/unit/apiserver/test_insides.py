@@ -77,6 +77,8 @@ class LocalPods:
             yield b"later\n"
 
     async def exec(self, pod: Object, container: str, command: tuple[str, ...], *, stdin: bool, tty: bool) -> Process:
+        if container == "two":
+            raise BadRequest('container "two" of pod web is not running')
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, stderr=pipe)
         self.started.append(LocalProcess(process))
@@ -218,6 +220,22 @@ async def test_exec_without_a_command_or_a_socket_is_refused(http: aiohttp.Clien
         await http.ws_connect(f"{PODS}/web/exec", params=command())
     assert refused.value.status == 400
     assert not pods.started
+
+
+async def test_what_is_wrong_with_a_command_is_said_whatever_protocol_is_spoken(http: aiohttp.ClientSession) -> None:
+    """Clients try SPDY when a WebSocket is refused, and people read the last answer."""
+    async with http.post(f"{PODS}/web/exec", params=command("true", container="three")) as answer:
+        assert answer.status == 400
+        assert "container three is not valid" in (await answer.json())["message"]
+
+
+async def test_container_that_does_not_run_is_told_as_the_outcome(http: aiohttp.ClientSession) -> None:
+    query = command("true", container="two")
+    async with http.ws_connect(f"{PODS}/web/exec", params=query, protocols=("v5.channel.k8s.io",)) as socket:
+        channels = await heard(socket)
+    outcome = json.loads(channels[3])
+    assert (outcome["kind"], outcome["status"], outcome["code"]) == ("Status", "Failure", 400)
+    assert outcome["message"] == 'container "two" of pod web is not running'
 
 
 async def test_who_may_only_read_pods_cannot_run_commands_in_them(http: aiohttp.ClientSession, pods: LocalPods) -> None:

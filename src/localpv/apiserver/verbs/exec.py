@@ -14,11 +14,12 @@ from urllib.parse import parse_qsl
 import msgspec
 from aiohttp import WSMsgType, web
 
+from localpv.api import status
 from localpv.api.objects import Object
 from localpv.apiserver.call import Call
 from localpv.apiserver.pod_access import PodAccess, Process
 from localpv.apiserver.verbs import logs
-from localpv.errors import BadRequest
+from localpv.errors import ApiError, BadRequest
 
 log = logging.getLogger(__name__)
 
@@ -32,8 +33,6 @@ def is_upgrade(request: web.BaseRequest) -> bool:
 
 async def run(request: web.BaseRequest, call: Call, pod: Object, *, pods: PodAccess) -> web.WebSocketResponse:
     """Start the command, carry its streams until it ends, and tell its exit code."""
-    if not is_upgrade(request):
-        raise BadRequest("exec needs a WebSocket here; kubectl 1.31 and newer use one by themselves")
     _, _, text = request.raw_path.partition("?")
     command = tuple(value for name, value in parse_qsl(text, keep_blank_values=True) if name == "command")
     if not command:
@@ -42,12 +41,21 @@ async def run(request: web.BaseRequest, call: Call, pod: Object, *, pods: PodAcc
         raise BadRequest("you must specify at least one of stdin, stdout, stderr")
     container = logs.container_of(pod, call.query.get("container", ""))
     stdin, tty = call.flag("stdin"), call.flag("tty")
+    # Last, because clients try another protocol whatever the first answer was, and show what that one says.
+    if not is_upgrade(request):
+        raise BadRequest("exec needs a WebSocket here; kubectl 1.31 and newer use one by themselves")
     socket = web.WebSocketResponse(protocols=PROTOCOLS, max_msg_size=16 << 20)
     if not socket.can_prepare(request).ok:
         raise BadRequest("the request asks for a WebSocket and cannot become one")
-    process = await pods.exec(pod, container, command, stdin=stdin, tty=tty)
+    await socket.prepare(request)
     try:
-        await socket.prepare(request)
+        process = await pods.exec(pod, container, command, stdin=stdin, tty=tty)
+    except ApiError as error:
+        # Inside the protocol for the same reason: it is the outcome, not a server that speaks no WebSocket.
+        await socket.send_bytes(bytes((_OUTCOME,)) + msgspec.json.encode(status.to_status(error)))
+        await socket.close()
+        return socket
+    try:
         await _carry(socket, process, stdin=stdin, stdout=call.flag("stdout"), stderr=call.flag("stderr"))
     finally:
         await process.close()
