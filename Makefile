@@ -1,6 +1,6 @@
 # localpv: `make` shows this menu.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-programs run test quick fresh steady check format bench seeds generate mutants clean cluster test-kubernetes setup-kubernetes test-vm
+.PHONY: help setup setup-programs run test quick fresh steady check format bench seeds generate mutants clean cluster test-kubernetes setup-kubernetes test-vm conformance
 .PHONY: kubernetes-contract kubernetes-placing kubernetes-manager kubernetes-workloads kubernetes-cluster
 
 VENV := .venv
@@ -65,6 +65,10 @@ test-vm: setup ## Run all that needs SCSI, SATA and NVMe disks, in a virtual mac
 	@bash tools/setup_vm.sh
 	@$(PYTHON) -m tests.vm $(ARGS)
 
+conformance: setup ## Run Kubernetes' own end-to-end tests against the embedded engine (as root; FOCUS=PATTERN, or FOCUS=fixed for CI's part)
+	@$(PYTHON) -m tests.kubernetes.build kubectl ginkgo agnhost e2e
+	@$(PYTHON) -m tests.conformance $(if $(FOCUS),'$(FOCUS)') $(ARGS)
+
 cluster: setup-kubernetes ## Run a real Kubernetes cluster on this machine (as root; NODES=1, 2 or 3; Ctrl-C removes it)
 	@$(PYTHON) -m tests.kubernetes.cluster --image --nodes $(NODES)
 
@@ -107,4 +111,4 @@ seeds: setup ## Show every requirement with its tests and their last results
 	@$(PYTHON) tools/seeds.py
 
 clean: ## Remove what the targets above made in this folder
-	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .seeds .bench .steady .mutants build/out src/*.egg-info
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .seeds .bench .steady .mutants .conformance build/out src/*.egg-info

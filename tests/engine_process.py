@@ -41,14 +41,19 @@ class Engine:
 
 @contextlib.contextmanager
 def running(
-    *, data: Path | None = None, listen: str = "127.0.0.1:0", options: Sequence[str] = (), program: str = "apiserver"
+    *,
+    data: Path | None = None,
+    listen: str = "127.0.0.1:0",
+    options: Sequence[str] = (),
+    program: str = "apiserver",
+    log: Path | None = None,
 ) -> Iterator[Engine]:
     """The engine alone (`localpv apiserver`), or with all that works on it (`localpv up`), until the with-block ends; a
-    data folder that is passed in stays."""
+    data folder and a log that are passed in stay."""
     with contextlib.ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="localpv-engine-")))
         folder = data if data is not None else scratch / "data"
-        log = scratch / "engine.log"
+        log = log if log is not None else scratch / "engine.log"
         command = [sys.executable, "-m", "localpv", program, "--data", str(folder), "--listen", listen, *options]
         with log.open("wb") as stderr:
             process = subprocess.Popen(

@@ -15,6 +15,7 @@ import importlib
 import inspect
 import re
 import sys
+import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -512,6 +513,29 @@ def make_targets() -> str:
     return table(("command", "what it does"), ([f"`make {target}`", text] for target, text in found))
 
 
+def specs_asked() -> str:
+    told = _specs()
+    rows = ([_patterns([pattern]), "yes" if pattern in told["fixed"] else "no"] for pattern in _all_asked(told))
+    return table(("specs whose names match", "in the part that CI runs"), rows)
+
+
+def specs_left_out() -> str:
+    rows = ([reason, _patterns(patterns)] for reason, patterns in _specs()["left_out"].items())
+    return table(("reason", "specs whose names match"), rows)
+
+
+def _specs() -> dict[str, Any]:
+    return tomllib.loads((ROOT / "tests" / "conformance" / "specs.toml").read_text())
+
+
+def _all_asked(told: dict[str, Any]) -> list[str]:
+    return list(dict.fromkeys([*told["asked"], *told["fixed"]]))
+
+
+def _patterns(patterns: list[str]) -> str:
+    return "<br>".join("`" + pattern.replace("|", "\\|") + "`" for pattern in patterns)
+
+
 SECTIONS: dict[str, Callable[..., str]] = {
     "usage": usage,
     "options": options_of,
@@ -525,6 +549,8 @@ SECTIONS: dict[str, Callable[..., str]] = {
     "packages": packages,
     "layers": layers,
     "make targets": make_targets,
+    "asked": specs_asked,
+    "left out": specs_left_out,
 }
 """`usage NAME` and `options NAME` take the name of a command."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
@@ -21,9 +22,15 @@ PACKAGES = {
     "kubelet": "k8s.io/kubernetes/cmd/kubelet",
     "informer": "./informer",
     "helm": "helm.sh/helm/v3/cmd/helm",
+    "e2e": "./e2e",
+    "ginkgo": "github.com/onsi/ginkgo/v2/ginkgo",
+    "agnhost": "k8s.io/kubernetes/test/images/agnhost",
 }
 """The programs that can be built. Distributions still ship an etcd 3.4 without the progress requests that
 kube-apiserver needs for watches with initial events, so etcd is among them."""
+
+CONFORMANCE = ("e2e", "ginkgo", "agnhost")
+"""Kubernetes' own tests, what runs them, and the program inside of most of their pods; built when they are named."""
 
 MODULES = {"helm": MODULE / "helm"}
 """Programs with a go.mod of their own: they are made of other versions of what Kubernetes is made of."""
@@ -60,7 +67,14 @@ def cache() -> Path:
 
 def place(name: str) -> Path:
     """Where the named program is, or will be when it is built."""
-    return cache() / (f"helm-{helm_version()}" if name == "helm" else name)
+    match name:
+        case "helm":
+            return cache() / f"helm-{helm_version()}"
+        case "e2e":
+            # Made of the release and of a main of our own; ginkgo runs what is called .test.
+            main = hashlib.sha256((MODULE / "e2e" / "main.go").read_bytes()).hexdigest()[:12]
+            return cache() / f"e2e-{main}.test"
+    return cache() / name
 
 
 def program(name: str) -> Path:
@@ -110,8 +124,8 @@ def _build(name: str, target: Path) -> None:
 
 
 def main(names: Sequence[str] = ()) -> int:
-    """Build what is not built yet: all, or those that are named."""
-    for name in names or PACKAGES:
+    """Build what is not built yet: all that a cluster needs, or those that are named."""
+    for name in names or [name for name in PACKAGES if name not in CONFORMANCE]:
         if place(name).exists():
             continue
         print(f"building {name} for {version()} (once, some minutes)", flush=True)

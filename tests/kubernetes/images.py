@@ -6,6 +6,7 @@ import hashlib
 import subprocess
 import tarfile
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.kubernetes import build
@@ -30,14 +31,17 @@ def busybox() -> list[Path]:
         if not path.exists():
             with tempfile.TemporaryDirectory() as temporary:
                 layer = Path(temporary) / "layer.tar"
-                _write_layer(layer)
+                write_layer(layer)
                 config = {"Cmd": command, "Env": ["PATH=/bin"], "WorkingDir": "/"}
                 archive.write(path, tag=tag, layers=[layer], config=config)
         made.append(path)
     return made
 
 
-def _write_layer(path: Path) -> None:
+def write_layer(
+    path: Path, *, fill: Callable[[tarfile.TarFile], None] = lambda tar: None, users: bytes = b"", groups: bytes = b""
+) -> None:
+    """Write a layer with busybox under all its names, root and nobody, and what the caller adds."""
     told = subprocess.run([PROGRAM, "--list"], capture_output=True, text=True, check=True)
     applets = sorted({*told.stdout.split()} - {"busybox"})
     with tarfile.open(path, "w") as tar:
@@ -47,5 +51,7 @@ def _write_layer(path: Path) -> None:
         archive.add_bytes(tar, "bin/busybox", PROGRAM.read_bytes(), mode=0o755)
         for applet in applets:
             archive.add_link(tar, f"bin/{applet}", "busybox")
-        archive.add_bytes(tar, "etc/passwd", b"root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n")
-        archive.add_bytes(tar, "etc/group", b"root:x:0:\nnobody:x:65534:\n")
+        nobody = b"nobody:x:65534:65534:nobody:/:/bin/sh\n"
+        archive.add_bytes(tar, "etc/passwd", b"root:x:0:0:root:/root:/bin/sh\n" + nobody + users)
+        archive.add_bytes(tar, "etc/group", b"root:x:0:\nnobody:x:65534:\n" + groups)
+        fill(tar)
