@@ -81,7 +81,8 @@ def test_kill_under_load_loses_nothing_that_was_acknowledged(tmp_path: Path) -> 
             threads = [threading.Thread(target=load.run, args=(number,)) for number in range(6)]
             for thread in threads:
                 thread.start()
-            time.sleep(chance.uniform(0.05, 0.6))
+            wire.eventually(lambda load=load: len(load.acknowledged) > 20, "the load is on")  # type: ignore[misc]
+            time.sleep(chance.uniform(0, 0.5))
             os.kill(engine.process.pid, signal.SIGKILL)
             engine.process.wait()
             for thread in threads:

@@ -17,6 +17,9 @@ SECONDS = float(os.environ.get("LOCALPV_FUZZ_SECONDS", "40"))
 FIRST = int(os.environ.get("LOCALPV_FUZZ_FIRST", "0"))
 """A request that failed is made again by its number, the first of a run: what came before it may matter."""
 
+ENOUGH = 500
+"""At least so many, however slow the machine is: fewer say nothing."""
+
 EXCEPTIONS = {
     500: "failed to create typed patch object",
     503: "nobody runs pods on this machine",
@@ -51,7 +54,7 @@ def test_every_request_is_answered_and_no_connection_gets_out_of_step(engine: en
     connection = raw_http.Connection(target)
     codes: Counter[int] = Counter()
     deadline, number = time.monotonic() + SECONDS, FIRST
-    while time.monotonic() < deadline:
+    while time.monotonic() < deadline or number - FIRST < ENOUGH:
         odd = odd_requests.make(number)
         about = f"request {number}: {odd.method} {odd.target[:300]!r} {odd.headers} {odd.body[:500]!r}"
         raw = raw_http.request(odd.method.encode(), odd.target, (host, authorization, *odd.headers), odd.body)
@@ -66,6 +69,5 @@ def test_every_request_is_answered_and_no_connection_gets_out_of_step(engine: en
         assert (step.code, json.loads(step.body)["details"]["name"]) == (404, f"step-{number}"), (about, step)
         number += 1
     connection.close()
-    assert number - FIRST > 200, "too slow to say anything"
     # It is worth something only if much of it gets through.
     assert codes[200] > 10 and codes[201] > 3 and codes[422] > 3 and codes[400] > 10 and codes[405] > 5, codes
