@@ -50,8 +50,8 @@ def places(node: Node, path: Path = (), above: frozenset[str] = frozenset()) -> 
             yield from places(inner, here, above | {inner.name})
 
 
-def obj(kind: Kind, path: Path, size: int, *, same: bool) -> dict[str, Any]:
-    """An object with that many elements at one place, all the same or all different."""
+def obj(kind: Kind, path: Path, size: int, *, same: bool, depth: int = 2) -> dict[str, Any]:
+    """An object with that many elements at one place, all the same or all different, and filled to that depth."""
     made: dict[str, Any] = {
         "apiVersion": kind.resource.api_version,
         "kind": kind.resource.kind,
@@ -64,7 +64,8 @@ def obj(kind: Kind, path: Path, size: int, *, same: bool) -> dict[str, Any]:
             continue
         assert node.items is not None
         last = place == len(path) - 1
-        elements = [_filled(node.items, 0 if same else number, depth=2) for number in range(size if last else 1)]
+        filled = depth if last else 2
+        elements = [_filled(node.items, 0 if same else number, depth=filled) for number in range(size if last else 1)]
         at[name] = elements if node.type is Type.LIST else {f"k{number}": each for number, each in enumerate(elements)}
         if not last:
             at = elements[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 from typing import Any
 
@@ -20,7 +21,8 @@ MOST = 2_000
 """Elements. A rule that compares all with all takes a tenth of a second for as many, twenty times as long as others."""
 
 LARGE_BYTES = 500
-"""An element of more than this takes long by itself: what compares all with all shows with a quarter of them, too."""
+"""An element of more than this takes long by itself: what compares all of it with all others shows with a quarter of
+them, and what compares their names alone shows when they have little else."""
 
 PLURALS = sorted({kind.resource.plural for kind in kinds.served().all() if kind.to_stored is None})
 
@@ -41,9 +43,10 @@ def _where(plural: str) -> list[kinds.Path]:
     return found
 
 
-def _limit(kind: Kind, path: kinds.Path) -> int:
+def _sizes(kind: Kind, path: kinds.Path) -> dict[int, int]:
+    """How many elements are looked at, filled to which depth."""
     one, two = (len(json.dumps(kinds.obj(kind, path, size, same=True))) for size in (1, 2))
-    return MOST if two - one <= LARGE_BYTES else MOST // 4
+    return {MOST: 2} if two - one <= LARGE_BYTES else {MOST // 4: 2, MOST: 1}
 
 
 def written(kind: Kind, obj: dict[str, Any]) -> None:
@@ -74,10 +77,9 @@ def test_many_elements_take_time_in_proportion_to_their_number(plural: str) -> N
     kind = kinds.find(plural)
     for path in _where(plural):
         place = ".".join(name for name, _ in path)
-        limit = _limit(kind, path)
-        for same in (False, True):
+        for same, (limit, depth) in itertools.product((False, True), _sizes(kind, path).items()):
             growth.check(
-                lambda size, path=path, same=same: kinds.obj(kind, path, size, same=same),
+                lambda size, path=path, same=same, depth=depth: kinds.obj(kind, path, size, same=same, depth=depth),
                 lambda obj: written(kind, obj),
                 limit=limit,
                 what=f"{plural} with many {'equal ' if same else ''}{place}",
