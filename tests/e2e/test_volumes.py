@@ -244,7 +244,7 @@ def test_device_with_another_file_system_than_announced_is_not_formatted(
     claim = here.volume_on(host.name, str(device), fs_type="xfs")
 
     name = here.start("true", spec=pods.claimed(claim), volumeMounts=FILES)
-    here.until_told(name, "FailedMount", "ext4")
+    here.until_told(name, "FailedMount", str(device))
 
     assert here.get(name)["status"]["phase"] == "Pending"
     assert _signature(host, device) == before
