@@ -83,6 +83,7 @@ def test_binding_puts_a_pod_on_a_node_once(api: Api, space: Space) -> None:
     bound = api.get(path)
     assert bound["spec"]["nodeName"] == "node-1"
     assert bound["metadata"]["annotations"]["bound"] == "yes"
+    assert bound["metadata"]["generation"] == 1
     scheduled = next(entry for entry in bound["status"]["conditions"] if entry["type"] == "PodScheduled")
     assert scheduled["status"] == "True"
     again = api.post(f"{path}/binding", binding, expect=409)
@@ -112,6 +113,25 @@ def test_eviction_deletes_the_pod(api: Api, space: Space) -> None:
     status = api.post(space.core("pods", "one", "eviction"), eviction, expect=201)
     assert (status["kind"], status["status"]) == ("Status", "Success")
     assert api.gone(space.core("pods", "one"))
+
+
+def test_pod_that_is_evicted_says_so_while_it_ends(api: Api, space: Space) -> None:
+    path = space.core("pods", "one")
+    made = api.post(space.core("pods"), builders.pod("one") | {"metadata": {"name": "one", "finalizers": ["a.b/c"]}})
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "one"}}
+    other = eviction | {"deleteOptions": {"preconditions": {"uid": "another"}}}
+    assert api.post(f"{path}/eviction", other, expect=409)["reason"] == "Conflict"
+    assert not api.get(path)["status"].get("conditions")
+    version = {
+        "preconditions": {"uid": made["metadata"]["uid"], "resourceVersion": made["metadata"]["resourceVersion"]}
+    }
+    api.post(f"{path}/eviction", eviction | {"deleteOptions": version}, expect=201)
+    ending = api.get(path)
+    assert ending["metadata"]["deletionTimestamp"]
+    told = next(one for one in ending["status"]["conditions"] if one["type"] == "DisruptionTarget")
+    assert (told["status"], told["reason"]) == ("True", "EvictionByEvictionAPI")
+    api.merge(path, {"metadata": {"finalizers": []}})
+    assert api.gone(path)
 
 
 def test_eviction_of_a_missing_pod_is_not_found(api: Api, space: Space) -> None:

@@ -44,6 +44,18 @@ class Deletion:
     resource_version: str = ""
 
 
+def check_preconditions(call: Call, obj: Object, wish: Deletion) -> None:
+    """Whether this is the object that the client means; Conflict when it is another, or another version."""
+    resource, metadata = call.kind.resource, obj["metadata"]
+    for wanted, field, title in (
+        (wish.uid, "uid", "UID"),
+        (wish.resource_version, "resourceVersion", "ResourceVersion"),
+    ):
+        if wanted and wanted != metadata[field]:
+            why = f"the {title} in the precondition ({wanted}) does not match the {title} in record ({metadata[field]})"
+            raise status.conflict(resource.plural, resource.group, call.name, why)
+
+
 class Writer:
     """All writes go through here, those of clients and those of the engine's own controllers."""
 
@@ -206,7 +218,8 @@ class Writer:
 
     def _count_generation(self, call: Call, obj: Object, old: Object) -> None:
         strategy = call.kind.strategy
-        if not strategy.generation or call.subresource == "status":
+        # Where a pod runs is the scheduler's word, not a change of what was wished for.
+        if not strategy.generation or call.subresource in ("status", "binding"):
             return
         aside = (
             ("metadata", "apiVersion") if strategy.generation_counts_status else ("metadata", "apiVersion", "status")
@@ -229,14 +242,7 @@ class Writer:
             raise status.not_found(resource.plural, resource.group, call.name)
         obj = kind.read(row)
         metadata = obj["metadata"]
-        for wanted, field, title in (
-            (wish.uid, "uid", "UID"),
-            (wish.resource_version, "resourceVersion", "ResourceVersion"),
-        ):
-            if wanted and wanted != metadata[field]:
-                found = metadata[field]
-                why = f"the {title} in the precondition ({wanted}) does not match the {title} in record ({found})"
-                raise status.conflict(resource.plural, resource.group, call.name, why)
+        check_preconditions(call, obj, wish)
         self._admission.validate(call, None, obj)
         grace = kind.strategy.grace_seconds(obj, wish.grace_seconds)
         changed = self._set_deletion_finalizers(metadata, wish.propagation or kind.strategy.propagation)

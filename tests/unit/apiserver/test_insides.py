@@ -191,6 +191,18 @@ async def test_command_runs_and_tells_what_it_wrote_and_how_it_ended(
     assert outcome["details"]["causes"] == [{"reason": "ExitCode", "message": "3"}]
 
 
+@pytest.mark.parametrize("protocols", [("channel.k8s.io",), ()])
+async def test_first_version_of_the_protocol_tells_only_what_went_wrong(
+    http: aiohttp.ClientSession, protocols: tuple[str, ...]
+) -> None:
+    async with http.ws_connect(f"{PODS}/web/exec", params=command("echo", "out"), protocols=protocols) as socket:
+        assert socket.protocol == (protocols[0] if protocols else None)
+        assert await heard(socket) == {1: b"out\n"}
+    query = command("sh", "-c", "exit 3")
+    async with http.ws_connect(f"{PODS}/web/exec", params=query, protocols=protocols) as socket:
+        assert await heard(socket) == {3: b"command terminated with non-zero exit code: exit code 3"}
+
+
 async def test_command_reads_input_until_the_client_closes_it(http: aiohttp.ClientSession, pods: LocalPods) -> None:
     query = command("cat", stdin="true")
     async with http.ws_connect(f"{PODS}/web/exec", params=query, protocols=("v5.channel.k8s.io",)) as socket:

@@ -1,7 +1,8 @@
 """pods/exec: a process in a container, its streams carried over one WebSocket.
 
 Each message begins with the number of its channel: input, output, errors, the outcome as a Status, and the size of the
-terminal. Version 5 of the protocol can also say that the input has ended.
+terminal. Version 5 of the protocol can also say that the input has ended. Before version 4 the outcome is plain text,
+and nothing at all when all went well.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ from localpv.errors import ApiError, BadRequest
 
 log = logging.getLogger(__name__)
 
-PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
+PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io", "channel.k8s.io")
+"""The last is the first version; who names none speaks it."""
+
+_WITH_STATUS = PROTOCOLS[:2]
 _STDIN, _STDOUT, _STDERR, _OUTCOME, _RESIZE, _CLOSE = 0, 1, 2, 3, 4, 255
 
 
@@ -52,7 +56,7 @@ async def run(request: web.BaseRequest, call: Call, pod: Object, *, pods: PodAcc
         process = await pods.exec(pod, container, command, stdin=stdin, tty=tty)
     except ApiError as error:
         # Inside the protocol for the same reason: it is the outcome, not a server that speaks no WebSocket.
-        await socket.send_bytes(bytes((_OUTCOME,)) + msgspec.json.encode(status.to_status(error)))
+        await _send_outcome(socket, status.to_status(error))
         await socket.close()
         return socket
     try:
@@ -87,7 +91,14 @@ async def _tell(socket: web.WebSocketResponse, process: Process, wanted: set[int
     async for channel, data in process.output():
         if channel in wanted:
             await socket.send_bytes(bytes((channel,)) + data)
-    await socket.send_bytes(bytes((_OUTCOME,)) + msgspec.json.encode(_outcome(await process.wait())))
+    await _send_outcome(socket, _outcome(await process.wait()))
+
+
+async def _send_outcome(socket: web.WebSocketResponse, outcome: Object) -> None:
+    if socket.ws_protocol in _WITH_STATUS:
+        await socket.send_bytes(bytes((_OUTCOME,)) + msgspec.json.encode(outcome))
+    elif outcome["status"] != "Success":
+        await socket.send_bytes(bytes((_OUTCOME,)) + outcome["message"].encode())
 
 
 def _outcome(code: int) -> Object:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from localpv.api import fields, status
@@ -14,7 +15,7 @@ from localpv.apiserver.shapes import Shapes
 from localpv.apiserver.verbs import delete as deleting
 from localpv.apiserver.verbs import patch as patching
 from localpv.apiserver.verbs.patch import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
-from localpv.apiserver.writing import Transform, Writer, decode, encode
+from localpv.apiserver.writing import Deletion, Transform, Writer, check_preconditions, decode, encode
 from localpv.errors import BadRequest, Invalid, UnsupportedMediaType
 
 
@@ -110,6 +111,24 @@ async def bind(call: Call, binding: Object, *, writer: Writer) -> Reply:
     return Reply(encode(answer), 201)
 
 
+def _tell_eviction(call: Call, pod: Object, wish: Deletion) -> Object:
+    check_preconditions(call, pod, wish)
+    conditions = pod.setdefault("status", {}).setdefault("conditions", [])
+    if not any((one.get("type"), one.get("status")) == ("DisruptionTarget", "True") for one in conditions):
+        conditions[:] = [one for one in conditions if one.get("type") != "DisruptionTarget"]
+        conditions.append(
+            {
+                "type": "DisruptionTarget",
+                "status": "True",
+                "reason": "EvictionByEvictionAPI",
+                "message": "Eviction API: evicting",
+                "lastProbeTime": None,
+                "lastTransitionTime": now(),
+            }
+        )
+    return pod
+
+
 async def evict(call: Call, value: Any, raw: bytes, *, writer: Writer, shapes: Shapes) -> Reply:
     """POST to pods/eviction: a deletion that a disruption budget could refuse; this server has no budgets."""
     value = shapes.take_in(value, "Eviction", call, raw)
@@ -118,6 +137,11 @@ async def evict(call: Call, value: Any, raw: bytes, *, writer: Writer, shapes: S
         raise BadRequest("name in URL does not match name in Eviction object")
     wish, dry_run = deleting.options(value.get("deleteOptions") or {}, {})
     call.dry_run = call.dry_run or dry_run
+    if not call.dry_run:
+        # Says to whoever counts failures of pods that this was none.
+        told = await writer.update(call, lambda pod: _tell_eviction(call, pod, wish))
+        if wish.resource_version and told.obj is not None:
+            wish = dataclasses.replace(wish, resource_version=told.obj["metadata"]["resourceVersion"])
     await writer.delete(call, wish)
     answer = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
     return Reply(encode(answer), 201)
