@@ -38,8 +38,17 @@ class Recipe:
     fill: Callable[[tarfile.TarFile], None] = lambda tar: None
     """Adds to a layer that has busybox."""
 
+    without: Sequence[str] = field(default=())
+    """Names under which busybox is not wanted."""
+
     needs: Sequence[Path] = field(default=())
     """Programs that go in."""
+
+
+def _shell(tar: tarfile.TarFile) -> None:
+    # Busybox' own shell does not pass on variables such as data-1, which no shell could name.
+    _add_program(tar, Path("/bin/bash"))
+    archive.add_link(tar, "bin/sh", "bash")
 
 
 def _agnhost(tar: tarfile.TarFile) -> None:
@@ -47,18 +56,18 @@ def _agnhost(tar: tarfile.TarFile) -> None:
     archive.add_link(tar, "agnhost-2", "agnhost")
     archive.add_folder(tar, "uploads")
     # Busybox' own would start its own shell in place of the node's.
-    for path in _with_libraries(Path("/usr/bin/nsenter")):
-        archive.add_bytes(tar, str(path).lstrip("/"), path.read_bytes(), mode=0o755)
+    _add_program(tar, Path("/usr/bin/nsenter"))
 
 
 def _web_server(tar: tarfile.TarFile) -> None:
     archive.add_bytes(tar, "usr/share/nginx/html/index.html", b"<html><body><h1>It works!</h1></body></html>\n")
 
 
-def _with_libraries(program: Path) -> list[Path]:
-    """A program and the files that the loader finds for it."""
+def _add_program(tar: tarfile.TarFile, program: Path) -> None:
+    """Add a program of this machine and the files that the loader finds for it."""
     told = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=True).stdout
-    return [program, *(Path(name) for name in re.findall(r"(/\S+) \(0x", told))]
+    for path in [program, *(Path(name) for name in re.findall(r"(/\S+) \(0x", told))]:
+        archive.add_bytes(tar, str(path).lstrip("/"), path.read_bytes(), mode=0o755)
 
 
 def recipes() -> dict[str, Recipe]:
@@ -67,7 +76,7 @@ def recipes() -> dict[str, Recipe]:
         "agnhost": Recipe(
             config={"Entrypoint": ["/agnhost"], "Cmd": ["pause"]}, fill=_agnhost, needs=[build.program("agnhost")]
         ),
-        "busybox": Recipe(config={"Cmd": ["sh"]}),
+        "busybox": Recipe(config={"Cmd": ["sh"]}, fill=_shell, without=["sh", "bash"]),
         "nginx": Recipe(config={"Cmd": ["sh", "-c", WEB_SERVER]}, fill=_web_server),
         "nonroot": Recipe(config={"Cmd": ["sh"], "User": "1234"}),
         "pause": Recipe(config={"Entrypoint": ["sh", "-c", PAUSE]}),
@@ -93,7 +102,7 @@ def _archive(short: str, recipe: Recipe) -> Path:
     if not path.exists():
         with tempfile.TemporaryDirectory() as temporary:
             layer = Path(temporary) / "layer.tar"
-            write_layer(layer, fill=recipe.fill, users=USERS, groups=GROUPS)
+            write_layer(layer, fill=recipe.fill, without=recipe.without, users=USERS, groups=GROUPS)
             config = {"Env": [PATH], "WorkingDir": "/", **recipe.config}
             archive.write(path, tag=f"localhost/{short}:e2e", layers=[layer], config=config)
     return path

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import secrets
 import subprocess
 import sys
@@ -41,12 +40,11 @@ def folder() -> Iterator[ledger.Ledger]:
     for root in ledger.cgroup_roots():
         (root / group).mkdir()
         _inherit_cpuset(root / group)
-    end = _start_janitor(book.folder)
+    janitor = _start_janitor(book.folder)
     try:
         yield book
     finally:
-        ledger.clean(book.folder)
-        os.close(end)
+        janitor.communicate()
 
 
 def _inherit_cpuset(group: Path) -> None:
@@ -56,18 +54,10 @@ def _inherit_cpuset(group: Path) -> None:
             (group / name).write_text((group.parent / name).read_text())
 
 
-def _start_janitor(where: Path) -> int:
-    """A process that waits for our end and cleans the folder then; what keeps it waiting."""
-    heard, end = os.pipe()
-    if os.fork() == 0:
-        os.setsid()
-        os.close(end)
-        os.read(heard, 1)
-        if where.exists():
-            ledger.clean(where)
-        os._exit(0)
-    os.close(heard)
-    return end
+def _start_janitor(where: Path) -> subprocess.Popen[bytes]:
+    """A process that cleans the folder when its input ends, as it does at our end, whichever that is."""
+    command = [sys.executable, "-m", "tests.kubernetes.ledger", str(where)]
+    return subprocess.Popen(command, cwd=PROJECT, stdin=subprocess.PIPE, start_new_session=True)
 
 
 def run(book: ledger.Ledger, settings: Mapping[str, Any]) -> int:

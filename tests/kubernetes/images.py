@@ -6,7 +6,7 @@ import hashlib
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from tests.kubernetes import build
@@ -39,11 +39,16 @@ def busybox() -> list[Path]:
 
 
 def write_layer(
-    path: Path, *, fill: Callable[[tarfile.TarFile], None] = lambda tar: None, users: bytes = b"", groups: bytes = b""
+    path: Path,
+    *,
+    fill: Callable[[tarfile.TarFile], None] = lambda tar: None,
+    without: Collection[str] = (),
+    users: bytes = b"",
+    groups: bytes = b"",
 ) -> None:
-    """Write a layer with busybox under all its names, root and nobody, and what the caller adds."""
+    """Write a layer with busybox under all its names but some, root and nobody, and what the caller adds."""
     told = subprocess.run([PROGRAM, "--list"], capture_output=True, text=True, check=True)
-    applets = sorted({*told.stdout.split()} - {"busybox"})
+    applets = sorted({*told.stdout.split()} - {"busybox", *without})
     with tarfile.open(path, "w") as tar:
         for folder in ("bin", "etc", "root", "var"):
             archive.add_folder(tar, folder)

@@ -13,6 +13,7 @@ import shutil
 import signal
 import struct
 import subprocess
+import sys
 import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -237,3 +238,9 @@ def keep_logs(folder: Path, *, name: str) -> None:
 def newest_logs() -> Path:
     """The logs of the run that ended last."""
     return max(logs_folder().iterdir())
+
+
+if __name__ == "__main__":
+    # Cleans a folder when its input ends, which is when whoever holds the other end is gone.
+    sys.stdin.read()
+    clean(Path(sys.argv[1]))
