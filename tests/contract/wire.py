@@ -127,7 +127,7 @@ class Api:
         try:
             try:
                 response = self._ask(method, url, payload, sent)
-            except (http.client.RemoteDisconnected, ConnectionError):
+            except (http.client.RemoteDisconnected, ConnectionError, ssl.SSLEOFError):
                 # The server may close an idle connection at any time; the request never reached it.
                 self.close()
                 response = self._ask(method, url, payload, sent)
