@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from importlib import resources
 
+from localpv.api import yamls
 from localpv.api.objects import Object
 
 NAMES = ("localdisks",)
@@ -22,7 +23,5 @@ def text(name: str) -> str:
 
 def load(name: str) -> Object:
     """A definition as an object."""
-    import yaml
-
-    loaded: Object = yaml.safe_load(text(name))
+    loaded: Object = yamls.load(text(name))
     return loaded
