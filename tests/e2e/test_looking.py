@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
-from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,30 +14,40 @@ from tests.e2e import pods
 from tests.e2e.place import Place
 from tests.kubernetes import skipping
 
-Kubectl = Callable[..., "subprocess.CompletedProcess[str]"]
-
-SECONDS = 60.0
+SECONDS = 120.0
 
 
-@pytest.fixture
-def kubectl(place: Place, here: pods.Here, tmp_path: Path) -> Kubectl:
+@dataclass(frozen=True, slots=True)
+class Kubectl:
     """kubectl in the namespace of the test."""
-    program = skipping.program("kubectl")
-    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "KUBECONFIG": str(place.target.kubeconfig)}
 
-    def run(*words: str, given: str = "", terminal: bool = False) -> subprocess.CompletedProcess[str]:
-        command = [str(program), "--namespace", here.space.name, *words]
+    command: tuple[str, ...]
+    environment: dict[str, str]
+
+    def __call__(self, *words: str, given: str = "", terminal: bool = False) -> subprocess.CompletedProcess[str]:
+        command = [*self.command, *words]
         return subprocess.run(
             ["script", "-qec", shlex.join(command), "/dev/null"] if terminal else command,
             input=given,
-            env=environment,
+            env=self.environment,
             capture_output=True,
             text=True,
             timeout=SECONDS,
             check=False,
         )
 
-    return run
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        """kubectl that goes on, and what it prints meanwhile."""
+        command = [*self.command, *words]
+        return subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=self.environment, text=True
+        )
+
+
+@pytest.fixture
+def kubectl(place: Place, here: pods.Here, tmp_path: Path) -> Kubectl:
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "KUBECONFIG": str(place.target.kubeconfig)}
+    return Kubectl((str(skipping.program("kubectl")), "--namespace", here.space.name), environment)
 
 
 @pytest.fixture
@@ -66,9 +76,16 @@ def test_log_of_a_container_that_is_not_there_is_refused(kubectl: Kubectl, name:
 
 
 def test_log_is_followed_until_the_container_ends(here: pods.Here, kubectl: Kubectl) -> None:
-    made = here.start("sh", "-c", "echo first; sleep 2; echo last")
+    made = here.start("sh", "-c", "echo first; until test -e /go-on; do sleep 0.1; done; echo last")
     here.wait(made, "Running")
-    assert kubectl("logs", "-f", made).stdout == "first\nlast\n"
+    with kubectl.start("logs", "-f", made) as following:
+        try:
+            assert following.stdout is not None
+            assert following.stdout.readline() == "first\n"
+            assert kubectl("exec", made, "--", "touch", "/go-on").returncode == 0
+            assert following.communicate(timeout=SECONDS)[0] == "last\n"
+        finally:
+            following.kill()
     here.wait(made, "Succeeded")
     assert kubectl("logs", made).stdout == "first\nlast\n"
 

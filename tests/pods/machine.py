@@ -21,8 +21,8 @@ from localpv.pods.places import Places
 PODS = "/api/v1/namespaces/default/pods"
 EVENTS = "/api/v1/namespaces/default/events"
 NODE = "here"
-READY_SECONDS = 20.0
-PATIENCE_SECONDS = 45.0
+PATIENCE_SECONDS = 120.0
+"""Nothing here takes longer than a few seconds on an idle machine; a busy one must not fail a test."""
 
 Object = dict[str, Any]
 
@@ -70,7 +70,7 @@ class Machine:
             return
         self.api.close()
         self.process.send_signal(number)
-        self.process.wait(15)
+        self.process.wait(PATIENCE_SECONDS)
         assert self.process.stdout is not None
         self.process.stdout.close()
         self.process = None
@@ -163,6 +163,10 @@ class Machine:
         found = [path for path in Path("/sys/fs/cgroup").glob("*/localpv/*") if path.is_dir()]
         found += [path for path in Path("/sys/fs/cgroup/localpv").glob("*") if path.is_dir()]
         return [str(path) for path in found if path.name in known or path.name.partition(".")[0] in known]
+
+    def inside(self, pod: Object, volume: str) -> Path:
+        """An emptyDir of a pod, as seen from outside."""
+        return self.node / "pods" / pod["metadata"]["uid"] / "volumes" / "kubernetes.io~empty-dir" / volume
 
     def remember(self, pod: Object) -> None:
         """Control groups of this pod are looked for also after its folders are gone."""

@@ -5,12 +5,11 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.pods.machine import Machine, main, restarts
+from tests.pods.machine import PATIENCE_SECONDS, Machine, main, restarts
 from tests.pods.test_data_folder import Tenant
 
 NewMachine = Callable[[], Machine]
@@ -27,7 +26,7 @@ def tenant(new_machine: NewMachine, tmp_path: Path) -> Iterator[Tenant]:
 def localpv(machine: Machine, command: str, *options: str, says: str | None = None) -> str:
     """Run a command over the data folder of a machine; `says`: what it says when it is refused."""
     argv = [sys.executable, "-m", "localpv", command, "--data", str(machine.data), *options]
-    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE_SECONDS)
     assert done.returncode == (0 if says is None else 1), done.stderr + done.stdout
     assert says is None or says in done.stderr
     return done.stdout + done.stderr
@@ -51,7 +50,7 @@ def test_down_stops_the_engine_ends_pods_gracefully_and_unmounts(new_machine: Ne
 
     said = localpv(machine, "down")
 
-    assert machine.process is not None and machine.process.wait(1) == 0, "the engine was told to stop"
+    assert machine.process is not None and machine.process.wait(PATIENCE_SECONDS) == 0, "the engine was told to stop"
     assert "default/polite is being ended; it has 20 s" in said and "default/polite has ended" in said
     assert (folder / "log").read_text() == "hello\nhook\ngoodbye\n"
     assert ended(machine), machine.left()
@@ -83,9 +82,14 @@ def test_down_that_is_killed_can_be_repeated(tenant: Tenant) -> None:
     machine, before = tenant.machine, tenant.holds()
     machine.kill()
     argv = [sys.executable, "-m", "localpv", "down", "--data", str(machine.data)]
-    for seconds in (0.5, 0.8, 1.1, 1.6, 2.2):
+    for _ in range(5):
+        there = sum(map(len, machine.left().values()))
         process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(seconds)  # at another step each time
+
+        def is_at_work(process: subprocess.Popen[bytes] = process, there: int = there) -> bool:
+            return process.poll() is not None or sum(map(len, machine.left().values())) < there
+
+        machine.eventually(is_at_work, "less is left than before")  # so at another step each time
         process.kill()
         process.wait()
 
@@ -132,7 +136,7 @@ def test_volumes_that_an_earlier_version_mounted_in_the_data_folder_are_found(
     subprocess.run(["mount", "--bind", kept, place], check=True)
 
     argv = [sys.executable, "-m", "localpv", "up", "--data", str(machine.data), "--listen", "127.0.0.1:0"]
-    refused = subprocess.run(argv, capture_output=True, text=True, timeout=30)
+    refused = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE_SECONDS)
     assert refused.returncode == 1
     assert str(place) in refused.stderr and "localpv down" in refused.stderr
     assert str(place) in localpv(machine, "reset", "--yes", says="is mounted")

@@ -71,13 +71,14 @@ def test_hooks_run_after_the_start_and_before_the_end(machine: Machine) -> None:
 
 def test_container_is_ready_when_its_probe_says_so(machine: Machine) -> None:
     probe = {"exec": {"command": ["test", "-e", "/data/ready"]}, "periodSeconds": 1, "failureThreshold": 1}
-    script = "sleep 1.5; touch /data/ready; sleep 2; rm /data/ready; sleep 1000"
-    machine.create(pod_of(box("main", script, readinessProbe=probe)), "becoming")
+    made = machine.create(pod_of(box("main", "exec sleep 1000", readinessProbe=probe)), "becoming")
     pod = machine.until("becoming", lambda pod: pod["status"]["phase"] == "Running", "it runs")
     told = condition(pod, "Ready")
     assert (told["status"], told["reason"]) == ("False", "ContainersNotReady")
     assert told["message"] == "containers with unready status: [main]"
+    (machine.inside(made, "data") / "ready").touch()
     machine.until_ready("becoming")
+    (machine.inside(made, "data") / "ready").unlink()
     machine.until("becoming", lambda pod: condition(pod, "Ready")["status"] == "False", "it is not ready any more")
     assert machine.until_event("becoming", "Unhealthy").startswith("Readiness probe failed")
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
-import pytest
 from tests.pods.machine import PODS, Machine, main, restarts
 
 NewMachine = Callable[[], Machine]
 ROUNDS = 6
+WAIT = "until test -e /data/go-on; do sleep 0.1; done"
+"""A container that lives until the test says so."""
 
 
 def test_pods_go_on_while_the_engine_is_dead(new_machine: NewMachine) -> None:
@@ -19,7 +21,7 @@ def test_pods_go_on_while_the_engine_is_dead(new_machine: NewMachine) -> None:
     process = _first_process(machine)
     machine.kill()
     seen = _lines(machine, before)
-    _until(lambda: _lines(machine, before) > seen + 3, "the pod writes while nobody runs")
+    machine.eventually(lambda: _lines(machine, before) > seen + 3, "the pod writes while nobody runs")
 
     machine.start()
     after = machine.until_ready("counter")
@@ -36,13 +38,14 @@ def test_pods_go_on_while_the_engine_is_dead(new_machine: NewMachine) -> None:
 
 def test_exit_code_is_known_though_nobody_was_there(new_machine: NewMachine) -> None:
     machine = new_machine()
-    pod = machine.run("ends", "sleep 2; echo the end; exit 42")
+    pod = _create(machine, "ends", f"{WAIT}; echo the end; exit 42", restartPolicy="Never")
     machine.until_ready("ends")
     machine.kill()
+    (machine.inside(pod, "data") / "go-on").touch()
     folder = machine.node / "containers" / f"{pod['metadata']['uid']}.main.0"
-    _until(lambda: (folder / "exit").exists(), "the container has ended")
+    machine.eventually(lambda: (folder / "exit").exists(), "the container has ended")
     ended_at = (folder / "exit").stat().st_mtime
-    _until(lambda: time.time() > ended_at + 1.1, "some time passes")
+    machine.eventually(lambda: time.time() > ended_at + 1.1, "some time passes")
     machine.start()
     ended = main(machine.until_phase("ends", "Failed"))["state"]["terminated"]
     assert (ended["exitCode"], ended["reason"]) == (42, "Error")
@@ -52,14 +55,13 @@ def test_exit_code_is_known_though_nobody_was_there(new_machine: NewMachine) -> 
 
 def test_container_that_ended_meanwhile_is_restarted_and_counted(new_machine: NewMachine) -> None:
     machine = new_machine()
-    script = "test -e /data/once && exec sleep 1000; touch /data/once; sleep 1.5; exit 1"
-    one = {"name": "main", "image": "busybox", "command": ["sh", "-c", script]}
-    one["volumeMounts"] = [{"name": "data", "mountPath": "/data"}]  # type: ignore[assignment]
-    made = machine.create({"containers": [one], "volumes": [{"name": "data", "emptyDir": {}}]}, "again")
+    script = f"test -e /data/once && exec sleep 1000; touch /data/once; {WAIT}; exit 1"
+    made = _create(machine, "again", script, restartPolicy="Always")
     machine.until_ready("again")
     machine.kill()
+    (machine.inside(made, "data") / "go-on").touch()
     folder = machine.node / "containers" / f"{made['metadata']['uid']}.main.0"
-    _until(lambda: (folder / "exit").exists(), "the container has ended")
+    machine.eventually(lambda: (folder / "exit").exists(), "the container has ended")
     machine.start()
     pod = machine.until("again", lambda pod: restarts(pod) == 1 and main(pod)["ready"], "restarted")
     assert main(pod)["lastState"]["terminated"]["exitCode"] == 1
@@ -90,13 +92,14 @@ def test_pod_that_is_being_deleted_goes_though_the_engine_died(new_machine: NewM
     machine.eventually(machine.is_clean, "nothing is left")
 
 
-@pytest.mark.timeout(120)
 def test_engine_that_dies_again_and_again_while_pods_start_loses_none(new_machine: NewMachine) -> None:
     machine = new_machine()
     for number in range(ROUNDS):
         made = machine.run(f"pod-{number}", "echo begun; exec sleep 1000", restart="Always")
         machine.remember(made)
-        _until(lambda uid=made["metadata"]["uid"]: (machine.node / "pods" / uid).exists(), "its start has begun")
+        machine.eventually(
+            lambda uid=made["metadata"]["uid"]: (machine.node / "pods" / uid).exists(), "its start has begun"
+        )
         # At another moment of the start each time.
         time.sleep(0.02 * number)
         machine.kill()
@@ -112,6 +115,13 @@ def test_engine_that_dies_again_and_again_while_pods_start_loses_none(new_machin
     machine.eventually(machine.is_clean, "nothing is left")
 
 
+def _create(machine: Machine, name: str, script: str, **spec: Any) -> Any:
+    """A pod whose container runs a script, with a volume to speak to it."""
+    mounts = [{"name": "data", "mountPath": "/data"}]
+    one = {"name": "main", "image": "busybox", "command": ["sh", "-c", script], "volumeMounts": mounts}
+    return machine.create({"containers": [one], "volumes": [{"name": "data", "emptyDir": {}}], **spec}, name)
+
+
 def _lines(machine: Machine, pod: dict[str, dict[str, str]]) -> int:
     log = machine.node / "pods" / pod["metadata"]["uid"] / "log" / "main" / "0.log"
     return len(log.read_text().splitlines())
@@ -119,10 +129,3 @@ def _lines(machine: Machine, pod: dict[str, dict[str, str]]) -> int:
 
 def _first_process(machine: Machine) -> str:
     return next((machine.node / "containers").glob("*/pid")).read_text()
-
-
-def _until(holds: Callable[[], bool], what: str) -> None:
-    end = time.monotonic() + 15
-    while not holds():
-        assert time.monotonic() < end, f"not in time: {what}"
-        time.sleep(0.02)

@@ -154,7 +154,7 @@ def test_pod_goes_on_when_its_config_map_is_gone_also_for_an_engine_that_starts_
     volumes = [{"name": "config", "configMap": {"name": "lent"}}, {"name": "own", "emptyDir": {}}]
     mounts = [{"name": name, "mountPath": f"/{name}"} for name in ("config", "own")]
     spec = {"containers": [one | {"volumeMounts": mounts}], "volumes": volumes, "restartPolicy": "Never"}
-    uid = machine.create(spec, "reader")["metadata"]["uid"]
+    made = machine.create(spec, "reader")
     before = main(machine.until_ready("reader"))["containerID"]
 
     machine.api.delete(f"{maps}/lent")
@@ -164,6 +164,6 @@ def test_pod_goes_on_when_its_config_map_is_gone_also_for_an_engine_that_starts_
     assert "lent" in machine.until_event("reader", "FailedMount")
     pod = machine.until_ready("reader")
     assert (main(pod)["containerID"], main(pod)["restartCount"]) == (before, 0)
-    (machine.node / "pods" / uid / "volumes" / "kubernetes.io~empty-dir" / "own" / "end").touch()
+    (machine.inside(made, "own") / "end").touch()
     assert main(machine.until_phase("reader", "Succeeded"))["state"]["terminated"]["exitCode"] == 0
     assert machine.logs("reader") == "A"
