@@ -13,7 +13,7 @@ from tests.contract import builders, wire
 from tests.e2e import pods
 from tests.e2e.place import Host, Place
 
-SECONDS = 60.0
+SECONDS = 120.0
 """For steps that take a few seconds on an idle machine: a new directory alone settles for five."""
 
 

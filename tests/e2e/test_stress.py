@@ -132,7 +132,7 @@ def test_every_pod_of_a_crowd_gets_a_volume_when_an_administrator_recycles_them_
                 if host.run("grep", "-c", volume["metadata"]["name"], "/proc/mounts", check=False).strip() != "0":
                     continue
                 here.api.delete(path)
-                wire.eventually(lambda path=path: here.api.gone(path), "the volume is gone")
+                wire.eventually(lambda path=path: here.api.gone(path), "the volume is gone", within=SECONDS / 2)
                 disk = volume["spec"]["local"]["path"].rpartition("/")[2]
                 host.run("sh", "-c", f"rm -rf {folder}/{disk}/*")
                 offer(disk)

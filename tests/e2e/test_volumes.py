@@ -125,7 +125,9 @@ def test_pod_whose_path_does_not_exist_waits_with_the_reason_and_runs_once_it_do
 @pytest.mark.seed("E2E-8")
 def test_pod_with_the_name_of_a_node_that_cannot_serve_its_volume_never_runs(here: pods.Here, disk: Disk) -> None:
     claim = here.volume_on("elsewhere", disk.path, immediate=True)
-    wire.eventually(lambda: here.claim(claim)["status"].get("phase") == "Bound", "the claim is bound")
+    wire.eventually(
+        lambda: here.claim(claim)["status"].get("phase") == "Bound", "the claim is bound", within=pods.POD_SECONDS
+    )
 
     name = here.start("true", spec={**pods.claimed(claim), "nodeName": disk.host.name}, volumeMounts=FILES)
 

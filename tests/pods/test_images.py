@@ -6,13 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.pods.machine import Machine, main
+from tests.pods.machine import PATIENCE_SECONDS, Machine, main
 from tests.unit.pods import archives
 
 
 def image(machine: Machine, *words: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "localpv", "image", "--data", str(machine.data), *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
 
 
 def box(path: Path, **words: object) -> Path:

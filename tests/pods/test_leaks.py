@@ -7,13 +7,11 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 from tests.pods.machine import PODS, Machine
 
 PODS_IN_ALL, AT_ONCE = 100, 20
 
 
-@pytest.mark.timeout(240)
 def test_nothing_is_left_after_a_hundred_pods(new_machine: Callable[[], Machine]) -> None:
     machine, choice = new_machine(), random.Random(7)
     before = _mounts(machine), _loops(machine)

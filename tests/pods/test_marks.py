@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.pods.machine import Machine
+from tests.pods.machine import PATIENCE_SECONDS, Machine
 
 from localpv.host import loop
 
@@ -114,7 +114,7 @@ class Node:
             "--kubeconfig",
             self.machine.data / "kubeconfig",
         ]
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=50)
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE_SECONDS)
         assert done.returncode == 0, done.stdout + done.stderr
 
     def close(self) -> None:
