@@ -49,7 +49,8 @@ SHARING = Ring(
 
 ALONE = (
     Ring("tests with devices that nobody else may look at", DEVICES, marked="alone"),
-    Ring("rings with pods", ("tests/pods", "tests/e2e")),
+    # Each worker has engines of its own, which do not touch each other's pods, mounts and devices.
+    Ring("rings with pods", ("tests/pods", "tests/e2e"), WORKERS),
 )
 """They look at the loop devices, mounts and processes of the machine as a whole, so one after the other."""
 
