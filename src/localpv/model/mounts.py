@@ -54,14 +54,19 @@ class MountTable:
 
     def containing(self, path: PurePath) -> Mount | None:
         """The mount that a file at this path lies in."""
-        for place in (path, *path.parents):
-            if mount := self.at(place):
-                return mount
-        return None
+        parts = path.parts
+        last = {mount.mount_point.parts: mount for mount in self.mounts}
+        return next((last[part] for size in range(len(parts), 0, -1) if (part := parts[:size]) in last), None)
 
     def below(self, path: PurePath) -> tuple[Mount, ...]:
         """Mounts strictly below this path."""
-        return tuple(mount for mount in self.mounts if path in mount.mount_point.parents)
+        return tuple(mount for mount in self.at_or_below(path) if mount.mount_point != path)
+
+    def at_or_below(self, path: PurePath) -> tuple[Mount, ...]:
+        own = path.parts
+        size = len(own)
+        # Not by `parents`, which are made anew for each of the mounts: a busy machine has thousands.
+        return tuple(mount for mount in self.mounts if mount.mount_point.parts[:size] == own)
 
     def of(self, device: DeviceNumber) -> tuple[Mount, ...]:
         """Every place where this device is mounted."""

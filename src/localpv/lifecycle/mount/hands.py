@@ -53,9 +53,8 @@ class Hands:
 
     async def _at_or_below(self, path: Path) -> list[Path]:
         """In the order in which they were mounted over each other."""
-        table = await self.mounts.table()
-        found = [mount.mount_point for mount in table if mount.mount_point == path or path in mount.mount_point.parents]
-        return sorted(found, key=lambda place: len(place.parts))
+        found = (await self.mounts.table()).at_or_below(path)
+        return sorted((mount.mount_point for mount in found), key=lambda place: len(place.parts))
 
 
 def on_this_machine(*, workers: Workers | None = None) -> Hands:
