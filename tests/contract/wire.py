@@ -283,12 +283,20 @@ class Watch:
 
 def eventually(look: Callable[[], T], what: str, *, within: float = PATIENCE_SECONDS) -> T:
     """Look again and again until there is something; fail with the sentence when time is up."""
-    deadline = time.monotonic() + within
+    deadline, between = time.monotonic() + within, pauses()
     while True:
         if seen := look():
             return seen
         assert time.monotonic() < deadline, f"not within {within:g} s: {what}"
-        time.sleep(0.05)
+        time.sleep(next(between))
+
+
+def pauses() -> Iterator[float]:
+    """Seconds between two looks: ever longer ones, so that looking does not take the time of what it waits for."""
+    pause = 0.01
+    while True:
+        yield pause
+        pause = min(pause * 1.3, 0.25)
 
 
 def causes(status: Any) -> list[tuple[str, str]]:

@@ -93,7 +93,7 @@ class Machine:
 
     def until(self, name: str, condition: Callable[[Object], object], what: str) -> Object:
         """The pod, as soon as it is as a test wants it."""
-        end = time.monotonic() + PATIENCE_SECONDS
+        end, between = time.monotonic() + PATIENCE_SECONDS, wire.pauses()
         while True:
             pod = self.pod(name)
             if condition(pod):
@@ -102,7 +102,7 @@ class Machine:
                 f"not in time: {what}; {json.dumps(pod.get('status'), indent=1)}"
                 f"\nevents: {self.reasons(name)}\nlog: {self.log.read_text()[-3000:]}"
             )
-            time.sleep(0.02)
+            time.sleep(next(between))
 
     def until_phase(self, name: str, *phases: str) -> Object:
         return self.until(name, lambda pod: pod["status"]["phase"] in phases, f"{name} is {' or '.join(phases)}")
@@ -141,10 +141,10 @@ class Machine:
         return self.reasons(name)[reason]
 
     def eventually(self, holds: Callable[[], object], what: str) -> None:
-        end = time.monotonic() + PATIENCE_SECONDS
+        end, between = time.monotonic() + PATIENCE_SECONDS, wire.pauses()
         while not holds():
             assert time.monotonic() < end, f"not in time: {what}; {self.left()}\n{self.log.read_text()[-3000:]}"
-            time.sleep(0.02)
+            time.sleep(next(between))
 
     # What is there of all that on the machine.
 
@@ -174,17 +174,21 @@ class Machine:
 
     def left(self) -> dict[str, list[str]]:
         """Everything of pods that is on the machine."""
-        return {
-            "mounts": self.mounts(),
-            "monitors": [str(pid) for pid in self.monitors()],
-            "groups": self.groups(),
-            "containers": [path.name for path in _entries(self.node / "containers")],
-            "runtime": [path.name for path in _entries(self.run_folder / "run")],
-            "pods": [path.name for root in (self.node, self.run_folder) for path in _entries(root / "pods")],
-        }
+        return {what: look() for what, look in self._looks().items()}
 
     def is_clean(self) -> bool:
-        return not any(self.left().values())
+        return not any(look() for look in self._looks().values())
+
+    def _looks(self) -> dict[str, Callable[[], list[str]]]:
+        """Where to look for what is left; what takes long comes last."""
+        return {
+            "containers": lambda: [path.name for path in _entries(self.node / "containers")],
+            "runtime": lambda: [path.name for path in _entries(self.run_folder / "run")],
+            "pods": lambda: [path.name for root in (self.node, self.run_folder) for path in _entries(root / "pods")],
+            "mounts": self.mounts,
+            "groups": self.groups,
+            "monitors": lambda: [str(pid) for pid in self.monitors()],
+        }
 
     def delete_all(self) -> None:
         for pod in self.api.get(PODS)["items"]:
