@@ -23,6 +23,8 @@ from tests.kubernetes import build, cluster, images
 from tests.kubernetes.node import Node
 from tests.pods.machine import Machine
 
+from localpv.host import loop
+
 NAMESPACE = "localpv-e2e"
 START_SECONDS = 120.0
 
@@ -208,12 +210,11 @@ class OnThisMachine:
         content = self.scratch / f"disk-{secrets.token_hex(4)}"
         with content.open("wb") as file:
             file.truncate(size)
-        attach = ["losetup", "--find", "--show", str(content)]
-        device = subprocess.run(attach, capture_output=True, text=True, check=True).stdout.strip()
+        # Not losetup, which may open the device that somebody else is just being given.
         try:
-            yield Path(device)
+            with loop.attached(content) as device:
+                yield device
         finally:
-            subprocess.run(["losetup", "--detach", device], check=False)
             content.unlink()
 
     def log(self) -> str:
@@ -281,5 +282,4 @@ def why_not_here() -> str | None:
     """What keeps this machine from running pods by itself; None when nothing does."""
     if os.geteuid() != 0:
         return "running pods needs root"
-    lacking = [tool for tool in ("runc", "losetup") if shutil.which(tool) is None]
-    return f"running pods needs {', '.join(lacking)}" if lacking else None
+    return "running pods needs runc" if shutil.which("runc") is None else None

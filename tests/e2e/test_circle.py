@@ -228,11 +228,12 @@ def test_volume_comes_back_only_clean_when_localpv_is_killed_while_it_cleans(pla
             pod, _ = here.run("sh", "-c", write, **devices)
             here.delete(pod["metadata"]["name"])
             here.api.delete(here.space.core("persistentvolumeclaims", claim))
-            wire.eventually(lambda: disks.attempt(here, name) == 1, "the cleaning has begun", within=disks.SECONDS)
+            # Not always the first: one is refused while somebody else looks at the device.
+            first = wire.eventually(lambda: disks.attempt(here, name), "the cleaning has begun", within=disks.SECONDS)
 
             place.kill_localpv(host)
             wire.eventually(
-                lambda: disks.attempt(here, name) == 2, "the cleaning has begun again", within=disks.SECONDS
+                lambda: disks.attempt(here, name) > first, "the cleaning has begun again", within=disks.SECONDS
             )
 
             assert [one["metadata"]["uid"] for one in disks.volumes(here, name)] == [old["metadata"]["uid"]]

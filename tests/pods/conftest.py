@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from tests.pods.machine import Machine
 
+from localpv.host import loop
+
 PROGRAMS = ("runc", "conmon", "busybox")
 SECONDS = 240.0
 """A test takes a few seconds on an idle machine; a busy one must not fail it."""
@@ -40,6 +42,16 @@ def machine(shared: Machine) -> Iterator[Machine]:
     yield shared
     shared.delete_all()
     shared.eventually(shared.is_clean, "nothing is left of this test's pods")
+
+
+@pytest.fixture
+def device(tmp_path: Path) -> Iterator[Path]:
+    """An empty block device."""
+    file = tmp_path / "disk"
+    with file.open("wb") as content:
+        content.truncate(16 << 20)
+    with loop.attached(file) as path:
+        yield path
 
 
 @pytest.fixture

@@ -15,7 +15,6 @@ from tests.contract import wire
 from tests.pods.machine import PODS, Machine, condition, main, state
 from tests.pods.test_inside import run_once
 from tests.pods.test_volumes import bound
-from tests.pods.test_volumes import device as device
 
 HOST = {"hostNetwork": True}, {"hostPID": True}, {"hostIPC": True}
 EVERY = {"hostNetwork": True, "hostPID": True, "hostIPC": True}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -137,11 +138,11 @@ def test_memory_beyond_the_limit_is_refused_and_told(machine: Machine) -> None:
     assert (ended["exitCode"], ended["reason"]) == (137, "OOMKilled")
 
 
-def test_privileged_container_sees_the_devices_of_the_machine(machine: Machine) -> None:
+def test_privileged_container_sees_the_devices_of_the_machine(machine: Machine, device: Path) -> None:
     text = run_once(
         machine,
         "mighty",
-        "test -b /dev/loop0 && head -c0 /dev/loop0 && echo opened; test -w /proc/sys/kernel/hostname && echo writable",
+        f"test -b {device} && head -c0 {device} && echo opened; test -w /proc/sys/kernel/hostname && echo writable",
         securityContext={"privileged": True},
     )
     assert text == "opened\nwritable\n"

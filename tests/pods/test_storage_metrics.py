@@ -10,7 +10,6 @@ import pytest
 from tests.pods.machine import Machine
 from tests.pods.test_inside import run_once
 from tests.pods.test_volumes import bound
-from tests.pods.test_volumes import device as device
 
 LOCAL = "kubernetes.io/local-volume"
 Counts = dict[tuple[str, str, str], int]

@@ -10,9 +10,7 @@ import pytest
 from tests.contract import builders, wire
 from tests.pods.machine import NODE, Machine
 from tests.pods.test_inside import run_once
-from tests.pods.test_volumes import CLAIMS, VOLUMES, device
-
-__all__ = ["device"]  # a fixture
+from tests.pods.test_volumes import CLAIMS, VOLUMES
 
 CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
 HERE = {"key": "kubernetes.io/hostname", "operator": "In", "values": [NODE]}

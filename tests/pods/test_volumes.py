@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,19 +10,7 @@ import pytest
 from tests.pods.machine import NODE, Machine, main
 from tests.pods.test_inside import run_once
 
-from localpv.host import loop
-
-MIB = 1024 * 1024
 VOLUMES, CLAIMS = "/api/v1/persistentvolumes", "/api/v1/namespaces/default/persistentvolumeclaims"
-
-
-@pytest.fixture
-def device(tmp_path: Path) -> Iterator[Path]:
-    file = tmp_path / "disk"
-    file.write_bytes(b"")
-    subprocess.run(["truncate", "-s", str(16 * MIB), file], check=True)
-    with loop.attached(file) as path:
-        yield path
 
 
 def bound(machine: Machine, name: str, path: Path, *, mode: str = "Filesystem") -> dict[str, Any]:
