@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,9 +17,14 @@ CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
 
 @pytest.fixture(scope="module")
-def target() -> Iterator[wire.Target]:
-    with engine_process.running() as engine:
-        yield wire.read_kubeconfig(engine.kubeconfig, controllers=True)
+def engine() -> Iterator[engine_process.Engine]:
+    with engine_process.running() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def target(engine: engine_process.Engine) -> wire.Target:
+    return wire.read_kubeconfig(engine.kubeconfig, controllers=True)
 
 
 @pytest.fixture
@@ -78,20 +85,28 @@ def _delete_alone(target: wire.Target, name: str) -> None:
 
 
 @pytest.mark.timeout(120)
-def test_an_owner_of_thousands_goes_without_holding_up_others(api: wire.Api, target: wire.Target) -> None:
+def test_an_owner_of_thousands_goes_without_holding_up_others(
+    api: wire.Api, target: wire.Target, engine: engine_process.Engine
+) -> None:
     owner = _make(api, ["crowd-owner"])[0]
     count = 2000
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda part: _dependents(target, owner, range(part, count, 8)), range(8)))
     api.delete(f"{CONFIG_MAPS}/crowd-owner", {"propagationPolicy": "Foreground"})
-    slowest, deadline = 0.0, time.monotonic() + 60
+    longest, deadline = 0.0, time.monotonic() + 60
     while not api.gone(f"{CONFIG_MAPS}/crowd-owner"):
-        began = time.monotonic()
+        began = _processor_seconds(engine.process.pid)
         api.get("/api/v1/namespaces/default")
-        slowest = max(slowest, time.monotonic() - began)
+        longest = max(longest, _processor_seconds(engine.process.pid) - began)
         assert time.monotonic() < deadline, "the owner is still there"
     assert _gone(api, "crowd-")
-    assert slowest < 5, "somebody had to wait for the garbage collector"
+    # What it has computed meanwhile: how long that took is a matter of the machine.
+    assert longest < 2, "somebody had to wait for the garbage collector"
+
+
+def _processor_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _dependents(target: wire.Target, owner: Any, numbers: range) -> None:

@@ -143,7 +143,7 @@ async def world(request: pytest.FixtureRequest) -> Real | Fake:
 
 
 async def soon(feed: Feed[T]) -> T:
-    return await asyncio.wait_for(anext(feed), 2)
+    return await asyncio.wait_for(anext(feed), 30)
 
 
 async def test_entries_are_told_by_what_they_are(world: Real | Fake) -> None:

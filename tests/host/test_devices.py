@@ -157,7 +157,7 @@ async def test_a_folder_that_goes_and_comes_back_is_watched_again(tmp_path: Path
     async with KernelFolders(workers=Workers()).changes([folder]) as changes:
 
         async def told() -> None:
-            assert await asyncio.wait_for(anext(changes), 2) == folder
+            assert await asyncio.wait_for(anext(changes), 30) == folder
             while changes._waiting:
                 await anext(changes)
 
