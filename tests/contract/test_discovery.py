@@ -17,12 +17,16 @@ CORE_RESOURCES = {
     "persistentvolumeclaims": ("PersistentVolumeClaim", True, ["pvc"]),
     "persistentvolumes": ("PersistentVolume", False, ["pv"]),
     "pods": ("Pod", True, ["po"]),
+    "podtemplates": ("PodTemplate", True, None),
+    "replicationcontrollers": ("ReplicationController", True, ["rc"]),
     "secrets": ("Secret", True, None),
     "serviceaccounts": ("ServiceAccount", True, ["sa"]),
     "services": ("Service", True, ["svc"]),
 }
 
 GROUP_RESOURCES = [
+    ("admissionregistration.k8s.io/v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", False),
+    ("admissionregistration.k8s.io/v1", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration", False),
     ("admissionregistration.k8s.io/v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy", False),
     ("apiextensions.k8s.io/v1", "customresourcedefinitions", "CustomResourceDefinition", False),
     ("apps/v1", "daemonsets", "DaemonSet", True),

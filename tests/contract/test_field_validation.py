@@ -31,6 +31,9 @@ OPEN = PLAN.kind(
 )
 
 
+FREE = PLAN.kind({"type": "object", "x-kubernetes-preserve-unknown-fields": True})
+
+
 def told(answer: Answer) -> str:
     """What follows the words that begin every such refusal."""
     return str(answer.body["message"]).partition(STRICT)[2]
@@ -402,3 +405,17 @@ def test_apply_keeps_quiet_below_what_is_preserved(api: Api, space: Space) -> No
     refused = applied(api, OPEN.path(space, "made"), json.dumps(OPEN.object("made", spec=spec)).encode())
     assert refused.code == 500
     assert ".spec.template.metadata.unknownSub: field not declared in schema" in refused.body["message"]
+
+
+@pytest.mark.parametrize("validation", ["Strict", "Warn"])
+def test_where_everything_is_preserved_only_metadata_can_be_wrong(api: Api, space: Space, validation: str) -> None:
+    sent = FREE.object("made", any={"thing": [1, {"a": None}]}, spec={"template": {"metadata": {"odd": 1}}})
+    made = applied(api, FREE.path(space, "made"), json.dumps(sent).encode(), validation)
+    assert (made.code, made.warnings) == (201, "")
+    assert made.body["spec"] == sent["spec"]
+    put = api.send("POST", FREE.path(space), sent | {"metadata": {"name": "two"}}, fieldValidation=validation)
+    assert (put.code, put.warnings) == (201, "")
+    sent["metadata"]["unknownMeta"] = 1
+    refused = applied(api, FREE.path(space, "made"), json.dumps(sent).encode(), validation)
+    assert refused.code == 500
+    assert ".metadata.unknownMeta: field not declared in schema" in refused.body["message"]

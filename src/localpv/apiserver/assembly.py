@@ -28,6 +28,7 @@ from localpv.apiserver.kinds import (
     pod,
     rbac,
     replicaset,
+    replicationcontroller,
     secret,
     service,
     service_addresses,
@@ -35,6 +36,7 @@ from localpv.apiserver.kinds import (
     statefulset,
     storageclass,
     volumeattachment,
+    webhookconfiguration,
     workload_common,
 )
 from localpv.apiserver.kinds.base import Gates, Strategy
@@ -53,6 +55,7 @@ def kinds(*, gates: Gates, objects: Objects) -> tuple[Kinds, Catalogue]:
             load_node=partial(catalogue.node, resource.schema),
             to_stored=event.to_core if resource.group == "events.k8s.io" else None,
             from_stored=event.from_core if resource.group == "events.k8s.io" else None,
+            scale=replicationcontroller.SCALE if resource.kind == "ReplicationController" else workload_common.BUILT_IN,
         )
         for resource in (*BUILT_IN, *REVIEWS)
     ]
@@ -77,6 +80,8 @@ def _rules(gates: Gates, objects: Objects) -> dict[tuple[str, str], Callable[[],
             allocate=lambda: service_addresses.free_address(_used_addresses(objects)),
             allocate_port=lambda: service_addresses.free_port(_used_ports(objects)),
         ),
+        ("", "ReplicationController"): replicationcontroller.ReplicationController,
+        ("", "PodTemplate"): replicationcontroller.PodTemplate,
         ("events.k8s.io", "Event"): event.GroupEvent,
         (storage, "StorageClass"): storageclass.StorageClass,
         (storage, "CSIDriver"): csi.CSIDriver,
@@ -96,6 +101,8 @@ def _rules(gates: Gates, objects: Objects) -> dict[tuple[str, str], Callable[[],
         (access, "ClusterRoleBinding"): rbac.ClusterRoleBinding,
         (admission, "ValidatingAdmissionPolicy"): admissionpolicy.ValidatingAdmissionPolicy,
         (admission, "ValidatingAdmissionPolicyBinding"): admissionpolicy.ValidatingAdmissionPolicyBinding,
+        (admission, "ValidatingWebhookConfiguration"): webhookconfiguration.ValidatingWebhookConfiguration,
+        (admission, "MutatingWebhookConfiguration"): webhookconfiguration.MutatingWebhookConfiguration,
         (
             "apiextensions.k8s.io",
             "CustomResourceDefinition",

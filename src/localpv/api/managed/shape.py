@@ -34,6 +34,7 @@ _NULL: Final[dict[str, tuple[str, ...]]] = {
     "api.core.v1.PersistentVolumeClaimCondition": _TIMES,
     "api.core.v1.PodCondition": _TIMES,
     "api.core.v1.ProjectedVolumeSource": ("sources",),
+    "api.core.v1.ReplicationControllerCondition": ("lastTransitionTime",),
     "api.events.v1.Event": ("deprecatedFirstTimestamp", "deprecatedLastTimestamp", "eventTime"),
     "api.events.v1.EventSeries": ("lastObservedTime",),
     "api.rbac.v1.ClusterRole": ("rules",),

@@ -105,7 +105,8 @@ def _view_rules() -> list[Object]:
             _READ,
             "",
             *("configmaps", "namespaces", "persistentvolumeclaims", "persistentvolumeclaims/status", "pods"),
-            *("pods/log", "pods/status", "serviceaccounts", "services", "services/status"),
+            *("pods/log", "pods/status", "replicationcontrollers", "replicationcontrollers/scale"),
+            *("replicationcontrollers/status", "serviceaccounts", "services", "services/status"),
         ),
         _rule(_READ, _EVENTS, "events"),
         _rule(
@@ -125,7 +126,12 @@ def _edit_rules() -> list[Object]:
     return [
         _rule(_READ, "", "secrets"),
         _rule(["impersonate"], "", "serviceaccounts"),
-        _rule(_WRITE, "", "configmaps", "persistentvolumeclaims", "pods", "secrets", "serviceaccounts", "services"),
+        _rule(
+            _WRITE,
+            "",
+            *("configmaps", "persistentvolumeclaims", "pods", "replicationcontrollers", "replicationcontrollers/scale"),
+            *("secrets", "serviceaccounts", "services"),
+        ),
         _rule(["create"], "", "pods/eviction", "serviceaccounts/token"),
         _rule(_WRITE, _EVENTS, "events"),
         _rule(

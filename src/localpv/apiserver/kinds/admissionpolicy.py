@@ -70,7 +70,7 @@ class ValidatingAdmissionPolicy(StatusStrategy):
             errors += match_resources.validate(match, "spec.matchConstraints")
             if not match.get("resourceRules"):
                 errors.append(fields.required("spec.matchConstraints.resourceRules"))
-        errors += _wrong_conditions(spec.get("matchConditions", ()), "spec.matchConditions")
+        errors += wrong_conditions(spec.get("matchConditions", ()), "spec.matchConditions")
         for index, variable in enumerate(spec.get("variables", ())):
             errors += _wrong_variable(variable, f"spec.variables[{index}]")
         validations, annotations = spec.get("validations", ()), spec.get("auditAnnotations", ())
@@ -128,7 +128,7 @@ def _wrong_param_kind(kind: Object, path: str) -> FieldErrors:
     return errors
 
 
-def _wrong_conditions(conditions: Sequence[Object], path: str) -> FieldErrors:
+def wrong_conditions(conditions: Sequence[Object], path: str) -> FieldErrors:
     errors: FieldErrors = []
     if len(conditions) > _MAX_CONDITIONS:
         errors.append(fields.too_many(path, len(conditions), _MAX_CONDITIONS))

@@ -32,11 +32,11 @@ def validate(match: Object, path: str) -> FieldErrors:
         errors += selectors.validate(match[key], f"{path}.{key}")
     for key in ("resourceRules", "excludeResourceRules"):
         for index, rule in enumerate(match.get(key, ())):
-            errors += _wrong_rule(rule, f"{path}.{key}[{index}]")
+            errors += wrong_rule(rule, f"{path}.{key}[{index}]")
     return errors
 
 
-def _wrong_rule(rule: Object, path: str) -> FieldErrors:
+def wrong_rule(rule: Object, path: str) -> FieldErrors:
     errors: FieldErrors = []
     seen: set[str] = set()
     for index, name in enumerate(rule.get("resourceNames", ())):

@@ -158,6 +158,8 @@ class ScalePaths:
     status: str = ".status.replicas"
     selector: str = ""
     """Path of the selector as text; empty: the label selector at spec.selector."""
+    plain_selector: bool = False
+    """The selector at spec.selector is a map of labels (ReplicationController)."""
 
 
 BUILT_IN = ScalePaths()
@@ -201,9 +203,11 @@ def _selector_text(obj: Object, paths: ScalePaths) -> str:
     if paths.selector:
         text = value_at(obj, paths.selector)
         return text if isinstance(text, str) else ""
+    selector = obj.get("spec", {}).get("selector")
+    if paths.plain_selector:
+        return ",".join(f"{key}={value}" for key, value in sorted((selector or {}).items()))
     if paths is not BUILT_IN:
         return ""
-    selector = obj.get("spec", {}).get("selector")
     return str(selectors.from_object(selector)) if selector else ""
 
 

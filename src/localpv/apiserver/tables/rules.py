@@ -48,6 +48,11 @@ def _policy_binding(binding: Object, now: float) -> list[Any]:
     ]
 
 
+def _webhooks(configuration: Object, now: float) -> list[Any]:
+    hooks = configuration.get("webhooks") or ()
+    return [configuration["metadata"]["name"], len(hooks), durations.age(configuration, now)]
+
+
 def _parameters(reference: Object) -> str:
     if name := reference.get("name"):
         # Whether the parameters live in a namespace at all cannot be seen from here.
@@ -83,6 +88,8 @@ _BINDING = Layout(
     _binding,
 )
 
+_WEBHOOKS = Layout([NAME, column("Webhooks", "How many there are", type="integer"), AGE], _webhooks)
+
 LAYOUTS = {
     (_RBAC, "Role"): PLAIN,
     (_RBAC, "ClusterRole"): PLAIN,
@@ -106,5 +113,7 @@ LAYOUTS = {
         ],
         _policy_binding,
     ),
+    (_ADMISSION, "ValidatingWebhookConfiguration"): _WEBHOOKS,
+    (_ADMISSION, "MutatingWebhookConfiguration"): _WEBHOOKS,
     ("apiextensions.k8s.io", "CustomResourceDefinition"): PLAIN,
 }

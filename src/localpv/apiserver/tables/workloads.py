@@ -55,6 +55,17 @@ def _replica_set(workload: Object, now: float) -> list[Any]:
     ]
 
 
+def _replication_controller(workload: Object, now: float) -> list[Any]:
+    *cells, _ = _replica_set({**workload, "spec": {**workload["spec"], "selector": None}}, now)
+    return [*cells, labels(workload["spec"].get("selector"))]
+
+
+def _pod_template(template: Object, now: float) -> list[Any]:
+    found = template.get("template") or {}
+    described = {"spec": {"template": found}}
+    return [template["metadata"]["name"], *_containers(described), labels((found.get("metadata") or {}).get("labels"))]
+
+
 def _daemon_set(workload: Object, now: float) -> list[Any]:
     status = workload.get("status") or {}
     return [
@@ -150,6 +161,28 @@ def _number(name: str, description: str) -> Object:
 
 
 LAYOUTS = {
+    ("", "ReplicationController"): Layout(
+        [
+            NAME,
+            _number("Desired", "Pods wanted"),
+            _number("Current", "Pods there are"),
+            _number("Ready", "Pods that are ready"),
+            AGE,
+            _CONTAINERS,
+            _IMAGES,
+            _SELECTOR,
+        ],
+        _replication_controller,
+    ),
+    ("", "PodTemplate"): Layout(
+        [
+            NAME,
+            column("Containers", "Names of the containers"),
+            column("Images", "Images of the containers"),
+            column("Pod Labels", "Labels of the pods"),
+        ],
+        _pod_template,
+    ),
     ("apps", "StatefulSet"): Layout(
         [NAME, column("Ready", "Ready pods of those wanted"), AGE, _CONTAINERS, _IMAGES],
         _stateful_set,
