@@ -11,7 +11,7 @@ from localpv.api import jsonpath, names, node_selector, quantity, selectors, vol
 from localpv.api.kinds import meta
 from localpv.api.managed import elements, managers
 from localpv.api.schema import duplicates, formats, patterns, scalars
-from localpv.api.schema.catalogue import MICRO_TIME
+from localpv.api.schema.catalogue import MICRO_TIME, Catalogue
 from localpv.api.schema.node import Node, Type
 from localpv.api.translate import texts
 from localpv.apiserver import addresses, body, call, discovery, negotiation
@@ -41,6 +41,8 @@ _micro_time = Node(type=Type.STRING, format="date-time", name=MICRO_TIME)
 _bytes = Node(type=Type.STRING, format="byte")
 _quantity = Node(type=Type.QUANTITY)
 
+_pod = Catalogue().node("io.k8s.api.core.v1.Pod")
+
 PARSERS: dict[str, Parser] = {
     "api.jsonpath.compile": jsonpath.Path,
     "api.jsonpath.fields": jsonpath.fields,
@@ -53,6 +55,7 @@ PARSERS: dict[str, Parser] = {
     "api.quantity.canonical": quantity.canonical,
     "api.quantity.canonical_resource": quantity.canonical_resource,
     "api.schema.duplicates.duplicate_fields": lambda text: duplicates.duplicate_fields(text.encode()),
+    "api.schema.duplicates.findings": lambda text: duplicates.findings(text.encode(), _pod),
     "api.schema.patterns.Effort": lambda text: patterns.Effort().check(text),
     "api.schema.patterns.found": lambda text: patterns.found("^(a+)+$|(a|aa)+b|([a-z]+[0-9]?)*!", text),
     "api.schema.scalars.read bytes": lambda text: scalars.read(text, _bytes),

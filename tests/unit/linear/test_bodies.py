@@ -81,6 +81,16 @@ def test_json_takes_time_in_proportion_to_its_length(shape: str, read: Callable[
     growth.check(lambda size: JSON[shape](size).encode(), read, limit=LARGEST * 3, what=f"JSON of {shape}")
 
 
+def test_what_a_strict_reader_finds_takes_time_in_proportion_to_the_body() -> None:
+    node = kinds.find("pods").node
+
+    def made(size: int) -> bytes:
+        fields = ",".join(f'"k{number % 97}":"v"' for number in range(size))
+        return f'{{"metadata":{{"labels":{{{fields}}}}},"odd":{{{fields}}},"spec":{{"a":[{{{fields}}}]}}}}'.encode()
+
+    growth.check(made, lambda raw: walk.findings(raw, node), limit=MOST, what="repeated and unknown fields")
+
+
 @pytest.mark.parametrize("plural", ["configmaps", "pods", "customresourcedefinitions"])
 def test_protobuf_takes_time_in_proportion_to_its_length(plural: str) -> None:
     kind = kinds.find(plural)
