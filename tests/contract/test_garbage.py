@@ -259,3 +259,19 @@ def test_claim_in_use_by_nobody_is_released_for_deletion(api: Api, space: Space)
     api.post(space.core("persistentvolumeclaims"), builders.claim("one"))
     api.delete(space.core("persistentvolumeclaims", "one"))
     wire.eventually(lambda: api.gone(space.core("persistentvolumeclaims", "one")), "the unused claim is gone")
+
+
+def test_certificate_of_the_server_comes_back_into_a_namespace(api: Api, space: Space) -> None:
+    """Pods trust the server by it: whoever deletes or changes it, it is there again."""
+    path = space.core("configmaps", "kube-root-ca.crt")
+
+    def data() -> Any:
+        answer = api.send("GET", path)
+        return answer.body.get("data") if answer.code == 200 else None
+
+    given = wire.eventually(data, "the namespace has the certificate")
+    uid = api.get(path)["metadata"]["uid"]
+    api.delete(path)
+    wire.eventually(lambda: data() == given and api.get(path)["metadata"]["uid"] != uid, "it was made again")
+    api.merge(path, {"data": {"ca.crt": "", "other": "x"}})
+    wire.eventually(lambda: data() == given, "it has its content again")

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator
 
-from aiohttp import web
+from aiohttp import WSMsgType, web
 
 from localpv.api import status
 from localpv.apiserver import responses
@@ -64,16 +64,15 @@ class Insides:
 
     async def _log(self, request: web.BaseRequest, pieces: AsyncIterator[bytes]) -> web.StreamResponse:
         first = await anext(pieces, b"")  # before the answer begins, so that a refusal can still be one
-        response = web.StreamResponse(headers={"Content-Type": "text/plain", **responses.headers()})
-        response.enable_chunked_encoding()
-        await response.prepare(request)
-        closing = asyncio.ensure_future(self._closing.wait())
+        sink = _Socket() if executing.is_upgrade(request) else _Body()
+        await sink.response.prepare(request)
+        closing, gone = asyncio.ensure_future(self._closing.wait()), asyncio.ensure_future(sink.gone())
         try:
             if first:
-                await response.write(first)
+                await sink.write(first)
             while not self._closing.is_set():
                 coming = asyncio.ensure_future(anext(pieces, b""))
-                await asyncio.wait({coming, closing}, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait({coming, closing, gone}, return_when=asyncio.FIRST_COMPLETED)
                 if not coming.done():
                     coming.cancel()
                     with contextlib.suppress(asyncio.CancelledError):
@@ -81,12 +80,49 @@ class Insides:
                     break
                 if not (piece := coming.result()):
                     break
-                await response.write(piece)
-            await response.write_eof()
+                await sink.write(piece)
+            gone.cancel()
+            await sink.end()
         except ConnectionError:
             pass  # the client has seen enough
         finally:
+            gone.cancel()
             closing.cancel()
             if isinstance(pieces, AsyncGenerator):
                 await pieces.aclose()
-        return response
+        return sink.response
+
+
+class _Body:
+    """A log as the body of an answer."""
+
+    def __init__(self) -> None:
+        self.response = web.StreamResponse(headers={"Content-Type": "text/plain", **responses.headers()})
+        self.response.enable_chunked_encoding()
+
+    async def write(self, piece: bytes) -> None:
+        await self.response.write(piece)
+
+    async def gone(self) -> None:
+        """Whoever reads a body is noticed to be gone when the next piece is written, or by the server."""
+        await asyncio.Event().wait()
+
+    async def end(self) -> None:
+        await self.response.write_eof()
+
+
+class _Socket:
+    """A log over a WebSocket, as browsers read it: each piece is a message."""
+
+    def __init__(self) -> None:
+        self.response = web.WebSocketResponse(protocols=("binary.k8s.io",))
+
+    async def write(self, piece: bytes) -> None:
+        await self.response.send_bytes(piece)
+
+    async def gone(self) -> None:
+        while (await self.response.receive()).type in (WSMsgType.TEXT, WSMsgType.BINARY):
+            pass  # nothing is asked of it
+
+    async def end(self) -> None:
+        await self.response.close()

@@ -65,6 +65,8 @@ class LocalPods:
         self.asked: list[tuple[str, LogOptions]] = []
         self.started: list[LocalProcess] = []
         self.more = asyncio.Event()
+        self.left = asyncio.Event()
+        """Nobody follows a log any more."""
 
     async def logs(self, pod: Object, container: str, options: LogOptions) -> AsyncIterator[bytes]:
         self.asked.append((container, options))
@@ -72,9 +74,12 @@ class LocalPods:
             raise BadRequest('container "two" in pod "web" is waiting to start: ContainerCreating')
         for piece in self.text:
             yield piece
-        if options.follow:
-            await self.more.wait()
-            yield b"later\n"
+        try:
+            if options.follow:
+                await self.more.wait()
+                yield b"later\n"
+        finally:
+            self.left.set()
 
     async def exec(self, pod: Object, container: str, command: tuple[str, ...], *, stdin: bool, tty: bool) -> Process:
         if container == "two":
@@ -143,6 +148,28 @@ async def test_log_that_is_followed_comes_as_it_is_written(http: aiohttp.ClientS
         pods.more.set()
         assert await answer.content.readline() == b"later\n"
         assert await answer.content.read() == b""
+
+
+async def test_log_comes_over_a_web_socket_too(http: aiohttp.ClientSession, pods: LocalPods) -> None:
+    pods.text = [b"first\n", b"second\n"]
+    query, protocols = {"container": "one"}, ("binary.k8s.io",)
+    async with http.ws_connect(f"{PODS}/web/log", params=query, protocols=protocols) as socket:
+        assert socket.protocol == "binary.k8s.io"
+        assert [message.data async for message in socket] == [b"first\n", b"second\n"]
+    with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+        await http.ws_connect(f"{PODS}/web/log", params={"container": "two"}, protocols=protocols)
+    assert refused.value.status == 400
+
+
+async def test_log_that_is_followed_ends_when_its_web_socket_is_closed(
+    http: aiohttp.ClientSession, pods: LocalPods
+) -> None:
+    pods.text = [b"now\n"]
+    query = {"container": "one", "follow": "true"}
+    async with asyncio.timeout(10), http.ws_connect(f"{PODS}/web/log", params=query) as socket:
+        assert await socket.receive_bytes() == b"now\n"
+        await socket.close()
+        await pods.left.wait()
 
 
 async def test_followed_log_does_not_keep_the_server_from_stopping(

@@ -108,7 +108,7 @@ def _sysctls(settings: list[Object], path: str, spec: Object) -> Errors:
             yield fields.required(at)
         elif len(name) > MAX_SYSCTL or not _is_sysctl(name):
             yield fields.invalid(
-                at, name, "must be a kernel parameter such as kernel.shmmax or net/ipv4/tcp_syncookies"
+                at, name, "must be a kernel parameter such as kernel.msgmax or net/ipv4/tcp_syncookies"
             )
         elif name in seen:
             yield fields.duplicate(at, name)

@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from localpv.api.objects import Object, now
+from localpv.apiserver.bootstrap import ROOT_CA
 from localpv.apiserver.call import Call
 from localpv.apiserver.registry import Kind, Kinds
 from localpv.apiserver.upkeep.worker import Worker
 from localpv.apiserver.writing import Deletion, Writer, decode
-from localpv.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound
+from localpv.errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, NotFound
 from localpv.store.store import Store
-from localpv.store.table import Change, Event
+from localpv.store.table import Change, Event, Row
 from localpv.turns import Turn
 
 PREFIX = "namespaces"
@@ -50,11 +51,13 @@ class NamespaceKeeper:
             elif event.change is Change.ADDED or b'"deletionTimestamp"' in event.row.value:
                 self.worker.add(event.key)
             return
+        namespace, _, name = event.key.partition("/")
         if event.change is Change.DELETED:
-            namespace, _, name = event.key.partition("/")
             if name and (namespace in self._leaving or prefix in ("serviceaccounts", "configmaps")):
                 # The last one out lets the namespace go; an account that others rely on is made again.
                 self.worker.add(namespace)
+        elif prefix == "configmaps" and name == ROOT_CA and event.change is Change.MODIFIED:
+            self.worker.add(namespace)
 
     async def _look(self, name: str) -> bool:
         row = self._store.table(PREFIX).rows.get(name)
@@ -93,12 +96,22 @@ class NamespaceKeeper:
             kind = self._kinds.by_kind(obj["apiVersion"], obj["kind"])
             assert kind is not None
             key = kind.key(name, obj["metadata"]["name"])
-            if self._store.head(kind.resource.storage_prefix, key) is not None:
+            if (row := self._store.head(kind.resource.storage_prefix, key)) is not None:
+                await self._put_right(kind, obj, row)
                 continue
             try:
                 await self._writer.create(Call(kind=kind, namespace=name), obj)
             except (AlreadyExists, Forbidden, NotFound):
                 continue  # somebody was quicker, or the namespace is going: then it needs nothing
+
+    async def _put_right(self, kind: Kind, wanted: Object, row: Row) -> None:
+        """Give an object that others rely on its content back."""
+        if "data" not in wanted or decode(row.value).get("data") == wanted["data"]:
+            return
+        metadata = wanted["metadata"]
+        call = Call(kind=kind, namespace=metadata["namespace"], name=metadata["name"], manager="localpv-namespaces")
+        with contextlib.suppress(NotFound, Invalid):  # gone meanwhile, or made immutable by somebody who is to blame
+            await self._writer.update(call, lambda live: {**live, "data": wanted["data"]})
 
     async def _empty(self, name: str) -> _Left:
         """Delete what is in the namespace, and tell what is still there: the pods first, the rest when they are gone,
