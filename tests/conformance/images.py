@@ -59,6 +59,10 @@ def _agnhost(tar: tarfile.TarFile) -> None:
     _add_program(tar, Path("/usr/bin/nsenter"))
 
 
+def _setuid(tar: tarfile.TarFile) -> None:
+    archive.add_bytes(tar, "usr/local/bin/nnp", build.program("nnp").read_bytes(), mode=0o4755)
+
+
 def _web_server(tar: tarfile.TarFile) -> None:
     archive.add_bytes(tar, "usr/share/nginx/html/index.html", b"<html><body><h1>It works!</h1></body></html>\n")
 
@@ -78,6 +82,7 @@ def recipes() -> dict[str, Recipe]:
         ),
         "busybox": Recipe(config={"Cmd": ["sh"]}, fill=_shell, without=["sh", "bash"]),
         "nginx": Recipe(config={"Cmd": ["sh", "-c", WEB_SERVER]}, fill=_web_server),
+        "nonewprivs": Recipe(config={"Cmd": ["nnp"]}, fill=_setuid, needs=[build.program("nnp")]),
         "nonroot": Recipe(config={"Cmd": ["sh"], "User": "1234"}),
         "pause": Recipe(config={"Entrypoint": ["sh", "-c", PAUSE]}),
     }

@@ -25,12 +25,13 @@ PACKAGES = {
     "e2e": "./e2e",
     "ginkgo": "github.com/onsi/ginkgo/v2/ginkgo",
     "agnhost": "k8s.io/kubernetes/test/images/agnhost",
+    "nnp": "./nnp",
 }
 """The programs that can be built. Distributions still ship an etcd 3.4 without the progress requests that
 kube-apiserver needs for watches with initial events, so etcd is among them."""
 
-CONFORMANCE = ("e2e", "ginkgo", "agnhost")
-"""Kubernetes' own tests, what runs them, and the program inside of most of their pods; built when they are named."""
+CONFORMANCE = ("e2e", "ginkgo", "agnhost", "nnp")
+"""Kubernetes' own tests, what runs them, and programs inside of their pods; built when they are named."""
 
 MODULES = {"helm": MODULE / "helm"}
 """Programs with a go.mod of their own: they are made of other versions of what Kubernetes is made of."""
