@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.kubernetes import build
+from tests.kubernetes import build, certificates
 from tests.kubernetes.images import PROGRAM, write_layer
 from tools.image import archive
 
@@ -55,6 +55,11 @@ def _agnhost(tar: tarfile.TarFile) -> None:
     archive.add_bytes(tar, "agnhost", build.program("agnhost").read_bytes(), mode=0o755)
     archive.add_link(tar, "agnhost-2", "agnhost")
     archive.add_folder(tar, "uploads")
+    # Files that specs ask its servers for, and that its servers serve with.
+    with tempfile.TemporaryDirectory() as folder:
+        pair = certificates.Authority(Path(folder)).issue("localhost", user="localhost", names=["localhost"])
+        archive.add_bytes(tar, "localhost.crt", pair.certificate.read_bytes())
+        archive.add_bytes(tar, "localhost.key", pair.key.read_bytes())
     # Busybox' own would start its own shell in place of the node's.
     _add_program(tar, Path("/usr/bin/nsenter"))
 
