@@ -199,18 +199,20 @@ def main() -> int:
     parser.add_argument("--modules", default="", help="patterns below src/localpv; default: all that protect something")
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--again", action="store_true", help="only what was not noticed the last time")
+    parser.add_argument("--again", action="store_true", help="what was noticed the last time is not tried again")
     parser.add_argument("--show", action="store_true", help="only tell what would be changed")
     options = parser.parse_args()
     paths = modules(options.modules)
     chosen = choose(paths, count=options.count, seed=options.seed)
-    last = KEPT / "not_noticed.json"
-    if options.again:
-        before = {tuple(key) for key in json.loads(last.read_text())}
-        chosen = [one for path in paths for one in mutations.of_module(path, ROOT) if one.key in before]
     known = equivalent()
     listed = [one for one in chosen if one.key in known]
     chosen = [one for one in chosen if one.key not in known]
+    last = KEPT / "noticed.json"
+    verdicts: list[Verdict] = []
+    if options.again:
+        before = {tuple(key): by for *key, by in json.loads(last.read_text())}
+        verdicts = [Verdict(one, noticed=True, by=before[one.key]) for one in chosen if one.key in before]
+        chosen = [one for one in chosen if one.key not in before]
     if options.show:
         print("\n".join(f"{one.module}:{one.line}: {one.change}" for one in chosen))
         return 0
@@ -229,10 +231,10 @@ def main() -> int:
             return verdict
 
         with ThreadPoolExecutor(JOBS) as pool:
-            verdicts = list(pool.map(look, chosen))
+            verdicts += pool.map(look, chosen)
     missed = [one.mutation for one in verdicts if not one.noticed]
     KEPT.mkdir(exist_ok=True)
-    last.write_text(json.dumps([one.key for one in missed]))
+    last.write_text(json.dumps([(*one.mutation.key, one.by) for one in verdicts if one.noticed]))
     print("\n".join(table(verdicts, listed)))
     for one in missed:
         print(f"not noticed: {one.module}:{one.line}: in {one.function}: {one.text}: {one.change}")

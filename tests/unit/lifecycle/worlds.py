@@ -273,9 +273,13 @@ class FakeVolumes:
 class FakeEvents:
     def __init__(self) -> None:
         self.told: list[tuple[str, str, str]] = []
+        self.warnings: list[tuple[str, str]] = []
+        """About whom, and the reason, of those that were warnings."""
 
     def tell(self, about: Kind, reason: str, message: str, *, warning: bool = False) -> None:
         self.told.append((about.key, reason, message))
+        if warning:
+            self.warnings.append((about.key, reason))
 
     def reasons(self, about: str = "") -> list[str]:
         return [reason for name, reason, _ in self.told if about in ("", name)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -110,8 +111,6 @@ async def test_the_revision_does_not_go_back_when_the_last_change_was_a_deletion
 
 
 async def test_a_second_process_on_the_folder_is_refused_and_told_who_has_it(store: Store, tmp_path: Path) -> None:
-    import os
-
     with pytest.raises(StoreLocked, match=str(os.getpid())) as refused:
         Store(tmp_path).open()
     assert "--data" in refused.value.hint
@@ -262,6 +261,48 @@ async def test_history_of_the_period_before_last_goes_by_itself(store: Store, mo
     finally:
         compacting.cancel()
         monkeypatch.undo()
+
+
+async def test_history_that_was_compacted_does_not_come_back_with_a_restart(tmp_path: Path) -> None:
+    first = await reopened(tmp_path)
+    for number in range(3):
+        await first.put("pods", f"a/{number}", b"1")
+    first.compact(2)
+    await first.close()
+    second = await reopened(tmp_path)
+    assert [event.revision for event in second.table("pods").events] == [3]
+    await second.close()
+
+
+@pytest.mark.parametrize("how", ["append", "compact"])
+def test_database_goes_on_after_a_transaction_that_failed(tmp_path: Path, how: str) -> None:
+    log = database.Database(tmp_path / "localpv.db", durable=False)
+    log.open()
+    log.append([(1, "pods", "a/x", 0, b"1")])
+    if how == "append":
+        with pytest.raises(store_module.StoreError):
+            log.append([(2, "pods", "a/y", 0, b"1"), (1, "pods", "a/z", 0, b"1")])
+    else:
+        log._db.execute("CREATE TRIGGER t BEFORE DELETE ON log BEGIN SELECT RAISE(ABORT, 'no'); END")
+        log.append([(2, "pods", "a/x", 1, b"2")])
+        with pytest.raises(store_module.StoreError):
+            log.compact(2)
+        log._db.execute("DROP TRIGGER t")
+        assert log.compacted() == 0, "the mark goes with what it is about"
+    log.append([(3, "pods", "a/y", 0, b"1")])
+    assert [row[0] for row in log.load()] == ([1, 3] if how == "append" else [1, 2, 3])
+    log.close()
+
+
+def test_folder_that_could_not_be_opened_is_let_go(tmp_path: Path) -> None:
+    (tmp_path / "localpv.db").write_bytes(b"this is no database")
+    stores = [Store(tmp_path), Store(tmp_path)]
+    for store in stores:
+        with pytest.raises(StoreDamaged):
+            store.open()
+    links = [f"/proc/self/fd/{name}" for name in os.listdir("/proc/self/fd")]
+    opened = [os.readlink(link) for link in links if os.path.lexists(link)]
+    assert [path for path in opened if Path(path).is_relative_to(tmp_path)] == []
 
 
 async def test_a_database_of_a_newer_format_is_refused(tmp_path: Path) -> None:

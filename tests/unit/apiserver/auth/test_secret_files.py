@@ -23,6 +23,21 @@ def test_there_is_nothing_to_read_before_the_first_write(tmp_path: Path) -> None
     assert secret_files.read(tmp_path / "none") is None
 
 
+def test_all_of_it_is_on_the_disk_before_it_has_its_name_and_the_name_before_it_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, fsync, synced = tmp_path / "secret", os.fsync, []
+
+    def note(descriptor: int) -> None:
+        place = os.readlink(f"/proc/self/fd/{descriptor}")
+        synced.append("folder" if place == str(tmp_path) else (os.fstat(descriptor).st_size, path.exists()))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", note)
+    secret_files.write(path, b"secret")
+    assert synced == [(6, False), "folder"]
+
+
 def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "secret"
     secret_files.write(path, b"old")

@@ -39,6 +39,7 @@ def test_the_secrets_are_made_once_and_only_the_owner_may_read_them(tmp_path: Pa
     token = first.issue(ACCOUNT, now=NOW, seconds=3600)
     second = Tokens.load(tmp_path / "auth")
     assert second.admin_token == first.admin_token
+    assert len(first.admin_token) == 43, "32 random bytes"
     assert second.verify(token, Store(ACCOUNT), NOW).name == "system:serviceaccount:kube-system:agent"
     files = sorted((tmp_path / "auth").iterdir())
     assert [file.name for file in files] == ["admin-token", "signing-key"]
@@ -54,7 +55,16 @@ def test_secrets_that_others_could_read_are_closed_again(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("name", "data"), [("signing-key", b"c2hvcnQ="), ("signing-key", b"\xff"), ("admin-token", b"")]
+    ("name", "data"),
+    [
+        ("signing-key", b"c2hvcnQ="),
+        ("signing-key", b"\xff"),
+        ("signing-key", base64.b64encode(bytes(31))),
+        ("admin-token", b""),
+        ("admin-token", b"fifteen letters"),
+        ("admin-token", b"sixteen letters\x00 and more"),
+        ("admin-token", b"sixteen letters\xff and more"),
+    ],
 )
 def test_a_damaged_secret_stops_the_start_with_a_hint(tmp_path: Path, name: str, data: bytes) -> None:
     Tokens.load(tmp_path)
@@ -109,6 +119,8 @@ def test_the_user_of_a_token_tells_its_groups_its_pod_and_its_node(tokens: Token
 def test_a_token_ends(tokens: Tokens, store: Store) -> None:
     token = tokens.issue(ACCOUNT, now=NOW, seconds=600)
     assert tokens.verify(token, store, NOW + 599)
+    assert tokens.verify(token, store, NOW + 660), "clocks may differ by a minute"
+    assert tokens.verify(token, store, NOW - 60)
     with pytest.raises(errors.Unauthorized, match="expired"):
         tokens.verify(token, store, NOW + 661)
     with pytest.raises(errors.Unauthorized, match="not valid yet"):

@@ -23,12 +23,14 @@ from localpv.api.kinds.localdisk import (
 from localpv.lifecycle.config.globs import NamePattern
 from localpv.lifecycle.records.folder import FolderRecords
 from localpv.lifecycle.records.names import disk_name
+from localpv.model.devices import DeviceKind, DeviceNumber
 from localpv.model.marks import Mark
 from localpv.testing.fake_host import ROOT_BYTES, FakeMachine
 from localpv.testing.fake_mounting import FakeMarks
 from localpv.testing.waiting import eventually
 
 GIB = 1024**3
+OTHER_NUMBER = DeviceNumber(8, 250)
 
 
 @pytest.mark.seed("DSC-1")
@@ -615,6 +617,22 @@ async def test_lost_messages_about_devices_lead_to_a_look_at_all_of_them(world: 
     found.device = dataclasses.replace(found.device, read_only=True)
 
     world.machine.lose_uevents()
+
+    await world.until("a", "Unavailable", "ReadOnly")
+
+
+@pytest.mark.parametrize("told", ["sdb", "sdb1", "sdb1p1"])
+async def test_message_about_a_disk_leads_to_a_look_at_its_parts_and_the_other_way_round(
+    world: World, told: str
+) -> None:
+    world.machine.add_disk("/dev/sdb1", kind=DeviceKind.PARTITION, parent="sdb")
+    world.machine.link(f"{FOLDER}/a", "/dev/sdb1")
+    await world.until("a", "Available")
+    found = world.machine.disks[Path("/dev/sdb1")]
+    found.device = dataclasses.replace(found.device, read_only=True)
+
+    world.machine._tell_uevent("change", dataclasses.replace(found.device, kernel_name="sda", number=OTHER_NUMBER))
+    world.machine._tell_uevent("change", dataclasses.replace(found.device, kernel_name=told, number=OTHER_NUMBER))
 
     await world.until("a", "Unavailable", "ReadOnly")
 

@@ -89,3 +89,16 @@ async def test_a_token_is_the_pods_own_and_ends(lookup: ApiLookup, engine: Engin
     await engine.client.untyped(ACCOUNTS).delete("runner", SPACE)
     with pytest.raises(errors.NotFound):
         await lookup.token(pod, audience="", seconds=600)
+
+
+@pytest.mark.parametrize("answer", [{}, {"status": {}}, {"status": {"token": ""}}])
+async def test_server_that_gives_no_token_is_told(
+    lookup: ApiLookup, monkeypatch: pytest.MonkeyPatch, answer: dict[str, object]
+) -> None:
+    async def call(*_: object) -> dict[str, object]:
+        return answer
+
+    monkeypatch.setattr(lookup._accounts, "call", call)
+    pod = kinds.Pod(metadata=kinds.ObjectMeta(name="web", namespace=SPACE, uid="u"))
+    with pytest.raises(errors.InternalError, match="no token for service account default"):
+        await lookup.token(pod, audience="", seconds=600)

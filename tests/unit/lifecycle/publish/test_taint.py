@@ -153,6 +153,18 @@ async def test_only_our_taint_is_removed() -> None:
     assert api.objects[PATH]["spec"]["taints"] == [taints[1]], "a node of the same name with another UID"
 
 
+async def test_last_taint_leaves_no_empty_list_and_one_that_is_gone_needs_no_write() -> None:
+    api = FakeApi()
+    stored = api.put(PATH, {"spec": {"taints": [{"key": KEY, "effect": "NoSchedule"}]}})
+    nodes = Client(api, field_manager="test").untyped(Node.resource)
+    node = a_node(uid=stored["metadata"]["uid"])
+    await taint.remove(node, nodes, key=KEY)
+    assert api.objects[PATH]["spec"] == {}
+    version = api.objects[PATH]["metadata"]["resourceVersion"]
+    await taint.remove(node, nodes, key=KEY)
+    assert api.objects[PATH]["metadata"]["resourceVersion"] == version
+
+
 async def test_node_that_changed_meanwhile_is_looked_at_again() -> None:
     api = FakeApi()
     stored = api.put(PATH, {"spec": {"taints": [{"key": KEY, "effect": "NoSchedule"}]}})

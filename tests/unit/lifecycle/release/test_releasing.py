@@ -395,6 +395,7 @@ def test_missing_disk_of_a_volume_in_use_is_told_on_the_volume_until_it_is_back(
     assert world.volume is not None
     assert (world.volume.status.reason, world.volume.status.message) == ("DiskMissing", "The disk is gone.")
     assert world.events.reasons(first.key).count("DiskMissing") == 1
+    assert (first.key, "DiskMissing") in world.events.warnings
     world.missing = False
     world.look()
     world.settle()
