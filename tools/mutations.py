@@ -50,6 +50,8 @@ class Mutation:
     start: int = field(compare=False)
     end: int = field(compare=False)
     new: bytes = field(compare=False)
+    at_import: bool = field(compare=False, default=False)
+    """Whether it is in code that runs when the module is imported, such as the default of a field."""
 
     @property
     def key(self) -> tuple[str, str, str, str]:
@@ -81,6 +83,7 @@ class _Finder(ast.NodeVisitor):
         for line in self._lines:
             self._starts.append(self._starts[-1] + len(line))
         self._names: list[str] = []
+        self._functions = 0
         self._times = False
         self._seen: Counter[tuple[str, str, str]] = Counter()
 
@@ -99,7 +102,9 @@ class _Finder(ast.NodeVisitor):
 
     def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         defaults = [one for one in (*node.args.defaults, *node.args.kw_defaults) if one is not None]
+        self._functions += 1
         self._inside(node.name, [*defaults, *node.body])
+        self._functions -= 1
 
     def _inside(self, name: str, nodes: list[ast.stmt] | list[ast.AST]) -> None:
         self._names.append(name)
@@ -240,6 +245,7 @@ class _Finder(ast.NodeVisitor):
                 change=change,
                 start=start,
                 end=end,
+                at_import=not self._functions,
                 new=text.encode() if whole or isinstance(new, ast.Constant) else f"({text})".encode(),
             )
         )

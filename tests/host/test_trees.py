@@ -287,6 +287,24 @@ async def test_a_command_that_leaves_something_is_not_believed(trees: KernelTree
     assert os.listdir(folder / "vol") == []
 
 
+async def test_lost_and_found_is_kept_at_the_top_of_a_file_system_alone(
+    trees: KernelTrees, folder: Path, make_disk: Callable[..., Path], mount: Callable[..., None]
+) -> None:
+    (folder / "vol" / "lost+found").mkdir()
+    with pytest.raises(errors.NotClean, match=r"lost\+found"):
+        await trees.empty_with(["true"], folder / "vol", inside=folder)
+    await trees.empty(folder / "vol", inside=folder)
+    assert os.listdir(folder / "vol") == []
+
+    device = make_disk()
+    subprocess.run(["mkfs.ext4", "-q", str(device)], check=True)
+    mount(device, folder / "vol")
+    os.chown(folder / "vol" / "lost+found", 1000, 1000)
+    await trees.empty_with(["true"], folder / "vol", inside=folder)
+    assert os.listdir(folder / "vol") == ["lost+found"]
+    assert os.stat(folder / "vol" / "lost+found").st_uid == 0
+
+
 def numbers(path: Path) -> Numbers:
     fd = os.open(path, os.O_RDONLY)
     try:

@@ -119,12 +119,15 @@ def test_the_user_of_a_token_tells_its_groups_its_pod_and_its_node(tokens: Token
 def test_a_token_ends(tokens: Tokens, store: Store) -> None:
     token = tokens.issue(ACCOUNT, now=NOW, seconds=600)
     assert tokens.verify(token, store, NOW + 599)
-    assert tokens.verify(token, store, NOW + 660), "clocks may differ by a minute"
-    assert tokens.verify(token, store, NOW - 60)
     with pytest.raises(errors.Unauthorized, match="expired"):
         tokens.verify(token, store, NOW + 661)
     with pytest.raises(errors.Unauthorized, match="not valid yet"):
         tokens.verify(token, store, NOW - 61)
+
+
+@pytest.mark.parametrize("now", [NOW - 60, NOW + 660])
+def test_clocks_may_differ_by_a_minute(tokens: Tokens, store: Store, now: float) -> None:
+    assert tokens.verify(tokens.issue(ACCOUNT, now=NOW, seconds=600), store, now)
 
 
 def test_a_token_for_somebody_else_is_not_for_this_server(tokens: Tokens, store: Store) -> None:
