@@ -1,12 +1,13 @@
 """A device is wiped only when it is the right one and nobody uses it, and is called clean only after a look."""
 
-# ruff: noqa: ASYNC110, ASYNC230 - a test may wait for its own tools
+# ruff: noqa: ASYNC110, ASYNC221, ASYNC230 - a test may wait for its own tools
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
 import os
+import struct
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -408,6 +409,34 @@ async def test_a_drive_that_erased_only_a_part_of_itself_is_found_out(
     disk = make_disk(8)
     with pytest.raises(errors.NotClean, match="old data is left"):
         await wiping.wipe(disk, method, expected=(await devices.describe(disk)).identity)
+
+
+@pytest.mark.parametrize(
+    "method", [methods.Zero(), methods.NvmeFormat(), methods.FsReset(), REMOVES_SIGNATURES], ids=str
+)
+async def test_partitions_of_a_wiped_device_are_forgotten_by_the_kernel(
+    wiping: KernelWiping, devices: KernelDevices, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: Method
+) -> None:
+    async def is_fine(_: object) -> None:
+        pass
+
+    async def erase(path: Path) -> None:
+        path.write_bytes(bytes(8 * MIB))
+
+    monkeypatch.setattr(drives, "check_nvme", is_fine)
+    monkeypatch.setattr(drives, "format_nvme", erase)
+    table = bytearray(512)
+    struct.pack_into("<B3xB3xII", table, 446, 0, 0x83, 2048, 4096)
+    table[510:512] = b"\x55\xaa"
+    image = tmp_path / "image"
+    image.write_bytes(table)
+    os.truncate(image, 8 * MIB)
+    with loop.attached(image, partitions=True) as disk:
+        subprocess.run(["partx", "-a", disk], check=False, stderr=subprocess.DEVNULL)
+        before = await devices.describe(disk)
+        assert before.partitions == (f"{disk.name}p1",)
+        await wiping.wipe(disk, method, expected=before.identity)
+        assert (await devices.describe(disk)).partitions == ()
 
 
 async def test_a_device_below_a_loop_device_is_not_wiped(

@@ -359,6 +359,22 @@ async def test_of_two_links_to_one_device_the_first_is_offered_and_the_second_ta
     await world.until("a", "Available")
 
 
+async def test_link_that_comes_back_does_not_take_the_disk_from_the_one_that_took_over(world: World) -> None:
+    world.machine.add_disk("/dev/sdb")
+    for name in ("a", "b"):
+        world.machine.link(f"{FOLDER}/{name}", "/dev/sdb")
+    await world.until("a", "Available")
+    await world.until("b", "Unavailable", "DuplicateDevice")
+    world.machine.remove(f"{FOLDER}/a")
+    await world.until_gone("a")
+    await world.until("b", "Available")
+
+    world.machine.link(f"{FOLDER}/a", "/dev/sdb")
+
+    await world.until("a", "Unavailable", "DuplicateDevice")
+    assert world.disk("b").status.phase == "Available"
+
+
 async def test_of_two_ways_to_one_directory_in_two_classes_one_is_offered(machine: FakeMachine, tmp_path: Path) -> None:
     machine.make_folder("/mnt/slow")
     mount = machine.mount(None, f"{FOLDER}/a")
