@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -38,6 +40,20 @@ async def test_directory_carries_its_mark(marks: Marks, tmp_path: Path) -> None:
     assert await marks.mark_directory(tmp_path, mark())
     assert await marks.mark_directory(tmp_path, mark()), "once more is no error"
     assert await marks.of_directory(tmp_path) == mark()
+
+
+async def test_directory_that_carries_its_mark_is_not_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    marks = DiskMarks(workers=Workers())
+    assert await marks.mark_directory(tmp_path, mark())
+    monkeypatch.setattr(os, "setxattr", broken)
+    assert await marks.mark_directory(tmp_path, mark())
+    with pytest.raises(errors.HostError, match="Input/output error"):
+        await marks.mark_directory(tmp_path, mark(volume="next"))
 
 
 async def test_device_is_known_wherever_it_is(marks: Marks, tmp_path: Path) -> None:

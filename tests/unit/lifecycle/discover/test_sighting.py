@@ -1,0 +1,59 @@
+"""What the mount table shows of an entry: where else the same directory is mounted, and what it is a part of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from localpv.lifecycle.discover.sighting import Index, Sighting, see
+from localpv.model.devices import DeviceNumber
+from localpv.model.entries import Entry, FileKind
+from localpv.model.mounts import Mount, MountTable
+
+DISK, ROOT = DeviceNumber(8, 16), DeviceNumber(8, 1)
+
+
+def mount(number: int, at: str, *, root: str = "/", device: DeviceNumber = DISK) -> Mount:
+    return Mount(mount_id=number, parent_id=1, device=device, root=root, mount_point=Path(at))
+
+
+TOP = mount(1, "/", device=ROOT)
+
+
+def seen(*mounts: Mount) -> Sighting:
+    entry = Entry(name="vol", kind=FileKind.DIRECTORY, inode=7)
+    return see(entry, folder=Path("/seen"), real_folder="/mnt", mounts=Index(MountTable((TOP, *mounts))))
+
+
+@pytest.mark.parametrize("root", ["/", "/part"])
+def test_mount_point_is_used_where_the_same_part_is_mounted_too(root: str) -> None:
+    own = mount(2, "/mnt/vol", root=root)
+    found = seen(own, mount(3, "/pod", root=root), mount(4, "/other", root="/else"))
+    assert (found.mount, found.around, found.elsewhere) == (own, None, ("/pod",))
+    assert found.target == f"directory 8:16 {root}"
+    assert not found.root
+    assert seen(own).elsewhere == ()
+
+
+def test_plain_directory_is_used_where_that_very_directory_is_mounted() -> None:
+    found = seen(mount(3, "/pod", root="/mnt/vol", device=ROOT), mount(4, "/all", root="/mnt", device=ROOT))
+    assert (found.mount, found.around, found.elsewhere) == (None, TOP, ("/pod",))
+    assert found.target == "directory 8:1 /mnt/vol"
+    assert not found.root
+
+
+def test_root_directory_under_another_name_is_known_as_such() -> None:
+    assert seen(mount(2, "/mnt/vol", device=ROOT)).root
+    assert not seen(mount(2, "/mnt/vol", root="/x", device=ROOT)).root
+
+
+def test_last_of_several_mounts_at_one_place_is_the_one_that_is_seen() -> None:
+    upper = mount(3, "/mnt/vol", device=DeviceNumber(8, 32))
+    assert seen(mount(2, "/mnt/vol"), upper).mount == upper
+
+
+def test_directory_in_no_mount_is_known_by_its_path() -> None:
+    entry = Entry(name="vol", kind=FileKind.DIRECTORY)
+    found = see(entry, folder=Path("/seen"), real_folder="/mnt", mounts=Index(MountTable(())))
+    assert found == Sighting(entry=entry, folder=Path("/seen"), target="directory /mnt/vol")
