@@ -74,3 +74,10 @@ def test_device_that_gives_less_than_it_has_is_not_clean(disk: int, how: Readbac
 def test_same_byte_everywhere_is_not_zero(disk: int) -> None:
     os.pwrite(disk, b"\1" * SIZE, 0)
     assert finds(disk, Readback.FULL)
+
+
+def test_what_is_no_device_is_forgotten_from_its_start_to_its_end(disk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    forgotten: list[tuple[int, ...]] = []
+    monkeypatch.setattr(os, "posix_fadvise", lambda *arguments: forgotten.append(arguments))
+    readback.forget_cached(disk)
+    assert forgotten == [(disk, 0, 0, os.POSIX_FADV_DONTNEED)]

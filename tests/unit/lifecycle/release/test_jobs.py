@@ -36,6 +36,7 @@ from localpv.lifecycle.records.api import ApiRecords
 from localpv.lifecycle.release import jobs as cleaning_jobs
 from localpv.lifecycle.release.jobs import Jobs
 from localpv.runtime.clock import SystemClock
+from localpv.testing.api import FakeApi
 
 NAMESPACE, JOB = "kube-system", "cleanup-local-pv-1"
 
@@ -242,3 +243,31 @@ def test_devices_are_cleaned_in_jobs_where_class_or_configuration_say_so(
     disk = msgspec.structs.replace(a_disk(), status=LocalDiskStatus(kind=kind))
     assert cleaning_jobs.wanted(disk, configuration) == job
     assert configuration.cleans_in_jobs is (everywhere or bool(in_class))
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+async def test_while_no_jobs_are_known_only_an_order_of_one_that_nobody_wants_is_left_to_the_agent(
+    wanted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left: list[LocalDisk] = []
+
+    async def leave(disk: LocalDisk) -> None:
+        left.append(disk)
+
+    configuration = Configuration(use_job_for_cleaning=wanted)
+    client = Client(FakeApi(), field_manager="test")
+    jobs = Jobs(
+        client,
+        namespace=NAMESPACE,
+        agents="localpv-agent",
+        image="",
+        records=ApiRecords(client, clock=SystemClock()),
+        configuration=lambda: configuration,
+        clock=SystemClock(),
+    )
+    monkeypatch.setattr(jobs, "_leave_to_agent", leave)
+    assert await jobs.step("gone", None) is None
+    assert await jobs.step("other", a_disk("other", job="")) is None
+    assert left == []
+    assert await jobs.step("disk", a_disk("disk")) == cleaning_jobs.FULL_SECONDS
+    assert [disk.metadata.name for disk in left] == ([] if wanted else ["disk"])

@@ -252,6 +252,19 @@ def test_order_for_a_disk_without_a_volume_ends_with_its_cleaning(world: World) 
     assert world.volume is not None
 
 
+def test_disk_without_a_volume_that_was_cleaned_is_not_tied_to_what_it_was(world: World) -> None:
+    world.find_disk()
+    world.fits = False
+    world.report(eligible=False, phase=Phase.UNAVAILABLE)
+    world.records.checks.clear()
+    order = CleanOrder(volume_name="by-hand", volume_uid="by-hand-1")
+    world.records.put(world.disk, spec=replace(world.disk.spec, clean=order, identity=world.disk.status.identity))
+    finish(world)
+    world.clean()
+    finish(world)
+    assert (world.disk.spec.clean, world.disk.spec.identity, world.volume) == (None, None, None)
+
+
 # Offered again.
 
 
