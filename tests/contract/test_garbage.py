@@ -228,7 +228,7 @@ def test_pods_leave_a_namespace_before_all_else(api: Api, space: Space) -> None:
     api.post(space.core("pods"), builders.pod("free"))
     api.delete(path)
     wire.eventually(lambda: api.gone(space.core("pods", "free")), "the pod that nobody holds is gone")
-    assert api.get(pod)["metadata"]["deletionTimestamp"]
+    wire.eventually(lambda: api.get(pod)["metadata"].get("deletionTimestamp"), "the pod that is held is to go, too")
     # The namespace has been looked at, with the pods: the rest waits.
     told = wire.eventually(lambda: _conditions(api, path, "NamespaceDeletionContentFailure", ""), "it was looked at")
     assert len(told) == 5
