@@ -221,6 +221,17 @@ async def test_more_files_and_directories_than_are_read_at_once_are_removed(
     assert os.listdir(folder / "vol") == []
 
 
+@pytest.mark.parametrize("files", [3, 4, 7])
+async def test_more_files_than_are_read_at_once_are_removed_where_no_directory_is(
+    trees: KernelTrees, folder: Path, monkeypatch: pytest.MonkeyPatch, files: int
+) -> None:
+    monkeypatch.setattr(trees_module, "BATCH", 3)
+    for number in range(files):
+        (folder / "vol" / f"f{number}").touch()
+    assert await trees.empty(folder / "vol", inside=folder) == files
+    assert os.listdir(folder / "vol") == []
+
+
 async def test_directory_that_is_filled_again_and_again_is_given_up(
     trees: KernelTrees, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -210,3 +210,9 @@ def test_a_method_is_read_from_words_and_written_again(given: list[str], method:
 def test_words_that_name_no_method_are_refused(given: list[str]) -> None:
     with pytest.raises(ValueError):
         methods.parse(given)
+
+
+def test_inode_names_a_file_only_together_with_its_file_system() -> None:
+    assert Identity(inode=7).names(contents=True) == set()
+    assert Identity(filesystem_id="fs").names(contents=True) == set()
+    assert Identity(inode=7, filesystem_id="fs").names(contents=False) == {"inode fs 7 0 0"}

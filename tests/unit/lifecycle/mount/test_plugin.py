@@ -140,5 +140,23 @@ async def test_backsteps_in_the_path_are_refused(machine: Machine, path: str, mo
     assert machine.left() == []
 
 
+async def test_another_device_in_the_place_of_one_that_pods_use_is_refused_before_anything_is_written(
+    machine: Machine,
+) -> None:
+    for name in ("sdb", "sdc"):
+        machine.machine.add_disk(f"/dev/{name}")
+    machine.machine.link("/mnt/disks/raw", "/dev/sdb")
+    machine.lookup.offer("/mnt/disks/raw", mode="Block")
+    first, second = (a_pod(claim_volume(), devices=["data"]) for _ in range(2))
+    await machine.volumes.set_up(first)
+    machine.machine.link("/mnt/disks/raw", "/dev/sdc")
+
+    with pytest.raises(NotReady, match="but pods still use volume pv") as caught:
+        await machine.volumes.set_up(second)
+
+    assert (caught.value.reason, caught.value.event) == ("DeviceChanged", "FailedMapVolume")
+    assert second.metadata.uid not in await machine.volumes.leftovers()
+
+
 def test_the_record_of_a_disk_is_read_where_publishing_writes_it() -> None:
     assert recorded.IDENTITY == publishing.IDENTITY
