@@ -16,7 +16,7 @@ from localpv.lifecycle.bind import claims
 from localpv.lifecycle.config.settings import Configuration, Reclaim
 from localpv.lifecycle.publish import naming, volume
 from localpv.lifecycle.release import deciding
-from localpv.runtime.controller import LookAgain
+from localpv.runtime.controller import Done, LookAgain
 from localpv.testing.clock import FakeClock
 
 
@@ -58,6 +58,21 @@ def test_released_volume_is_cleaned_then_deleted_then_offered_anew(world: World)
     world.look()
     world.settle()
     assert world.volume is not None and world.volume.metadata.uid != first.metadata.uid
+
+
+@pytest.mark.parametrize("change", ["gone", "another volume", "no volume"])
+def test_record_that_is_another_one_by_now_is_not_acted_upon(world: World, change: str) -> None:
+    world.released()
+    world.see()
+    world.records.checks.clear()
+    if change == "gone":
+        del world.records.disks[world.name]
+    else:
+        other = OfferedVolume(name="another", uid="another") if change == "another volume" else None
+        world.records.put(world.disk, spec=replace(world.disk.spec, volume=other))
+    before = dict(world.records.disks), dict(world.volumes.now)
+    assert world.step() == Done()
+    assert (world.records.disks, world.volumes.now) == before
 
 
 def test_device_is_cleaned_with_the_cleaner_for_devices(world: World) -> None:
