@@ -9,7 +9,7 @@ import pytest
 from tests.unit.lifecycle.clean.world import World
 
 from localpv import errors
-from localpv.api.kinds.localdisk import Cleaning, LocalDisk, LocalDiskStatus
+from localpv.api.kinds.localdisk import Cleaning, DiskKind, LocalDisk, LocalDiskStatus
 from localpv.lifecycle.clean.watching import Watched
 from localpv.model.methods import Progress
 from localpv.testing.clock import FakeClock
@@ -104,3 +104,18 @@ async def test_another_method_in_the_order_is_for_the_next_attempt(disk: LocalDi
     one = watched(disk, records)
     await one._read_order()
     assert not one._withdrawn
+
+
+@pytest.mark.parametrize(
+    ("kind", "counted"),
+    [(DiskKind.BLOCK_DEVICE, (2, 4, 0)), (DiskKind.DIRECTORY, (0, 0, 2)), (DiskKind.MOUNT_POINT, (0, 0, 2))],
+)
+async def test_bytes_are_counted_on_devices_and_entries_in_directories(
+    disk: LocalDisk, kind: DiskKind, counted: tuple[int, int, int]
+) -> None:
+    disk = msgspec.structs.replace(disk, status=msgspec.structs.replace(disk.status, kind=kind))
+    records = Answers(disk)
+    await watched(disk, records)._write(Progress(done=2, total=4))
+    cleaning = records.written[0].cleaning
+    assert cleaning is not None
+    assert (cleaning.bytes_done or 0, cleaning.bytes_total or 0, cleaning.entries_done or 0) == counted
