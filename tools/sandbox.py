@@ -46,7 +46,7 @@ LOADED = (
     "hypothesis.strategies",
 )
 MORE_LOADED = ("aiohttp", "aiohttp.web", "msgspec", "cryptography.x509", "click", "yaml", "rich.console", "sqlite3")
-_ADD, _CLEAR = 0x4C80, 0x4C01
+_ADD, _REMOVE, _CLEAR = 0x4C80, 0x4C81, 0x4C01
 _READ_ONLY, _REMOUNT, _BIND, _DETACH, _PRIVATE = 1, 32, 4096, 2, (1 << 18) | (1 << 14)
 _NEW_NAMESPACES = 0x00020000 | 0x20000000 | 0x40000000 | 0x08000000  # mounts, processes, network, IPC
 _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
@@ -83,6 +83,7 @@ class Sandboxes:
     def close(self) -> None:
         self._process.kill()
         self._process.communicate()
+        _remove_loops(self._numbers)
 
     def pytest(
         self,
@@ -136,6 +137,13 @@ def _make_loops(numbers: range) -> None:
                 fcntl.ioctl(control, _ADD, number)
     finally:
         os.close(control)
+
+
+def _remove_loops(numbers: range) -> None:
+    with open("/dev/loop-control", "rb") as control:
+        for number in numbers:
+            with contextlib.suppress(OSError):  # still busy: the next run finds it
+                fcntl.ioctl(control, _REMOVE, number)
 
 
 def _give_loops_back(numbers: range) -> None:
