@@ -22,7 +22,7 @@ from tests.kubernetes import build
 
 KEPT = machine.PROJECT / ".conformance"
 TOOLS = ("runc", "conmon", "busybox", "ip", "unshare", "setpriv", "nsenter", "losetup", "mkfs.ext4")
-PROCESSES = 2 * (os.cpu_count() or 1)
+PROCESSES = 4 * (os.cpu_count() or 1)
 """More than processors: most specs wait for something most of the time."""
 
 
