@@ -43,6 +43,8 @@ class World:
 
     now: str
     host_ip: str = ""
+    generation: int = 0
+    """Of the pod that was acted on: what people wished since then is not seen to yet."""
 
 
 def status(pod: kinds.Pod, world: World) -> kinds.PodStatus:
@@ -53,6 +55,7 @@ def status(pod: kinds.Pod, world: World) -> kinds.PodStatus:
     mains = tuple(_container(one, world, pod.status.container_statuses) for one in pod.spec.containers)
     phase = _phase(pod, inits, mains, world)
     return kinds.PodStatus(
+        observed_generation=max(world.generation, pod.status.observed_generation),
         phase=phase,
         reason=world.reason,
         message=world.message,
@@ -234,8 +237,6 @@ def patch(pod: kinds.Pod, new: kinds.PodStatus) -> dict[str, Any]:
     if "hostIP" in body:
         body["hostIPs"] = [{"ip": body["hostIP"]}]
     body.pop("qosClass", None)
-    if pod.metadata.generation:
-        body["observedGeneration"] = pod.metadata.generation
     return {"metadata": {"uid": pod.metadata.uid}, "status": body}
 
 

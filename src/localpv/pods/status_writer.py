@@ -50,6 +50,7 @@ class StatusWriter:
             message=message,
             now=starting.now(self._clock),
             host_ip=self._host_ip,
+            generation=pod.metadata.generation,
         )
         newest = live.newest(pod)
         new = reporting.status(newest, world)

@@ -234,3 +234,13 @@ async def test_container_of_a_pod_that_an_earlier_version_admitted_is_not_starte
         assert status(pod)["state"]["waiting"]["reason"] == "CreateContainerConfigError"
         assert "spec.hostUsers: false" in status(pod)["state"]["waiting"]["message"]
     assert not any(step.startswith("create") for step in town.journal)
+
+
+async def test_wish_that_changes_nothing_now_is_told_as_seen(town: Town) -> None:
+    async with town.running():
+        await town.create(activeDeadlineSeconds=5000)
+        pod = await town.until_phase("Running")
+        assert (pod["metadata"]["generation"], pod["status"]["observedGeneration"]) == (1, 1)
+        await town.pods.patch("pod", {"spec": {"activeDeadlineSeconds": 4999}}, "default")
+        pod = await town.until(lambda pod: pod["status"]["observedGeneration"] == 2)
+        assert pod["metadata"]["generation"] == 2

@@ -106,6 +106,7 @@ class PodSpec(Part, frozen=True, kw_only=True):
 
 
 class PodStatus(Part, frozen=True, kw_only=True):
+    observed_generation: int = 0
     phase: str = ""
     reason: str = ""
     message: str = ""
