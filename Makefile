@@ -66,6 +66,7 @@ test-vm: setup ## Run all that needs SCSI, SATA and NVMe disks, in a virtual mac
 	@$(PYTHON) -m tests.vm $(ARGS)
 
 conformance: setup ## Run Kubernetes' own end-to-end tests against the embedded engine (as root; FOCUS=PATTERN, or FOCUS=fixed for CI's part)
+	@bash tools/setup_kubernetes.sh
 	@$(PYTHON) -m tests.kubernetes.build kubectl ginkgo agnhost nnp e2e
 	@$(PYTHON) -m tests.conformance $(if $(FOCUS),'$(FOCUS)') $(ARGS)
 
