@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -82,6 +83,8 @@ def test_each_node_has_a_pod_that_can_go_nowhere_else(crew: Crew, nodes: Nodes) 
     (revision,) = crew.list("controllerrevisions")
     mark = revision["metadata"]["labels"]["controller-revision-hash"]
     assert pod["metadata"]["labels"]["controller-revision-hash"] == mark
+    # Programs written in Go compare it byte by byte with what they would write.
+    assert json.dumps(revision["data"]) == json.dumps(revision["data"], sort_keys=True)
     assert pod["metadata"]["labels"]["pod-template-generation"] == "1"
     status = crew.until_status(
         "daemonsets", "log", desiredNumberScheduled=2, currentNumberScheduled=2, updatedNumberScheduled=2

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
 
+import msgspec
+
 from localpv import errors
 from localpv.api import selectors
 from localpv.api.kinds import ControllerRevision, DaemonSet, StatefulSet
@@ -115,6 +117,7 @@ def _revision(owner: StatefulSet | DaemonSet, data: Object, revision: int, colli
         "apiVersion": "apps/v1",
         "kind": "ControllerRevision",
         "metadata": metadata,
-        "data": data,
+        # Programs written in Go compare the bytes of it with what they would write: keys in alphabetical order.
+        "data": msgspec.json.decode(msgspec.json.encode(data, order="sorted")),
         "revision": revision,
     }
