@@ -8,16 +8,22 @@ from __future__ import annotations
 
 import ctypes
 import os
-import subprocess
+import re
+from pathlib import Path
 
 import pytest
 
 _CLONE_NEWNS = 0x20000
+_MS_PRIVATE = 1 << 18
+_libc = ctypes.CDLL(None)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput") or os.geteuid() != 0:
         return
     # Only for this thread and those that it starts: all of them but the one that talks to the process that was called.
-    if ctypes.CDLL(None).unshare(_CLONE_NEWNS) == 0:
-        subprocess.run(["mount", "--make-rprivate", "/"], check=True)
+    if _libc.unshare(_CLONE_NEWNS) == 0:
+        for line in Path("/proc/self/mountinfo").read_text().splitlines():
+            # Each by itself: in a chroot the root may be none of them.
+            point = re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), line.split()[4])
+            _libc.mount(None, point.encode("latin-1"), None, ctypes.c_ulong(_MS_PRIVATE), None)

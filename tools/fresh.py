@@ -34,6 +34,7 @@ READY_SECONDS = 900.0
 IN_NAMESPACES = """
 set -e
 mount --make-rprivate /
+mount --bind "$0" "$0"
 mount -t proc proc "$0/proc"
 mount --rbind /sys "$0/sys"
 mount --rbind /dev "$0/dev"

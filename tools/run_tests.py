@@ -48,11 +48,11 @@ SHARING = Ring(
 """Processes, folders, loop devices and mounts of their own."""
 
 ALONE = (
-    Ring("tests with devices that nobody else may look at", DEVICES, marked="alone"),
+    Ring("tests that run alone", DEVICES, marked="alone"),
     # Each worker has engines of its own, which do not touch each other's pods, mounts and devices.
     Ring("rings with pods", ("tests/pods", "tests/e2e"), WORKERS),
 )
-"""They look at the loop devices, mounts and processes of the machine as a whole, so one after the other."""
+"""One ring after the other: the first looks at all loop devices of the machine, the second fills it with pods."""
 
 
 def run(ring: Ring, arguments: list[str]) -> int:

@@ -132,8 +132,8 @@ async def test_remains_in_the_middle_of_a_device_are_found(
 def test_large_directory_is_counted_to_a_bound(tmp_path: Path) -> None:
     for number in range(many := 3000):
         os.close(os.open(tmp_path / f"{number:05}", os.O_CREAT | os.O_WRONLY))
-    began = time.monotonic()
+    began = time.thread_time()
     found = contents.of_directory(tmp_path, top=False)
     assert found.count < many
     assert "at least" in str(found)
-    assert time.monotonic() - began < 1
+    assert time.thread_time() - began < 1

@@ -223,13 +223,17 @@ class Place:
         await self.reports(name, phase=Phase.PUBLISHED)
         return volume
 
-    async def fence(self) -> None:
-        """Wait until a manager with one worker has looked at all that is written: a later disk had all its turns."""
+    async def fence(self) -> str:
+        """Wait until a manager with one worker has looked at all that is written: a later disk had all its turns.
+
+        Returns the name of its volume.
+        """
         later = await self.finds(f"later-{uuid.uuid4().hex[:8]}")
         volume = await self.published(later.key)
         await self.claims(volume.key)
         await self.phase(volume.key, "Released")
         await self.until_disk(later.key, lambda disk: disk.spec.clean is not None)
+        return volume.key
 
     async def until_told(self, about: str, reason: str) -> None:
         async def is_told() -> bool:

@@ -293,8 +293,8 @@ async def test_announced_file_system_is_accepted_and_another_is_not(
 async def test_mount_made_on_a_new_directory_is_what_is_offered(
     target: wire.Target, machine: Machine, _kind_installed: None
 ) -> None:
-    # Long enough to be seen and to mount something meanwhile, also on a busy machine.
-    async with discovering(target, machine, volume_mode="", settle_seconds=3.0) as node:
+    # A mount ends the waiting; without one the directory would never be offered here.
+    async with discovering(target, machine, volume_mode="", settle_seconds=3600) as node:
         await node.discovery.wait_looked()
         (machine.folder / "a").mkdir()
         await node.until("a", "Unavailable", "Settling")

@@ -32,7 +32,9 @@ def parts(tmp_path: Path) -> Iterator[list[Path]]:
     file.write_bytes(bytes(2 * SIZE))
     made = []
     for offset in (0, SIZE):
-        argv = ["losetup", "--find", "--show", "--offset", str(offset), "--sizelimit", str(SIZE), str(file)]
+        # In turn with all others who attach: who is given the same number opens the device of a neighbour.
+        argv = ["flock", "/dev/loop-control", "losetup", "--find", "--show"]
+        argv += ["--offset", str(offset), "--sizelimit", str(SIZE), str(file)]
         made.append(Path(subprocess.run(argv, check=True, capture_output=True, text=True).stdout.strip()))
     yield made
     for device in made:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sys
 import threading
@@ -57,16 +58,17 @@ async def test_threads_are_used_again_and_end_when_nobody_needs_them(monkeypatch
     assert await workers.call(threading.current_thread, key="x", timeout=5) is not first
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to leave namespaces")
 async def test_a_thread_in_namespaces_of_its_own_is_not_used_again() -> None:
     workers = Workers()
 
     def leave() -> threading.Thread:
-        mountcalls.leave_namespaces(mountcalls.NAMESPACES["uts"])
+        # Who may not leave is not believed to have stayed either.
+        with contextlib.suppress(PermissionError):
+            mountcalls.leave_namespaces(mountcalls.NAMESPACES["uts"])
         return threading.current_thread()
 
     gone = await workers.call(leave, key="x", timeout=5)
-    gone.join(5)
+    gone.join(30)
     assert not gone.is_alive() and not workers._threads._idle
     assert not await workers.call(mountcalls.has_own_namespaces, key="x", timeout=5)
 

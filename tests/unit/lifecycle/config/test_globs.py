@@ -81,7 +81,7 @@ def test_patterns_overlap_when_a_name_can_match_both(one: str, two: str, overlap
 
 
 def test_many_stars_do_not_take_long() -> None:
-    began = time.monotonic()
+    began = time.thread_time()
     assert not globs.match("a*" * 40 + "b", "a" * 500)
     assert NamePattern("*a" * 40).overlaps(NamePattern("*b" * 40 + "*"))
-    assert time.monotonic() - began < 1
+    assert time.thread_time() - began < 1
