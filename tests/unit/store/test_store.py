@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from localpv.errors import StoreDamaged, StoreFull, StoreLocked, TooManyRequests, Unavailable
 from localpv.store import database
 from localpv.store import store as store_module
+from localpv.store import table as table_module
 from localpv.store.store import Store
 from localpv.store.table import Change, Event, Row, Table
 
@@ -313,10 +314,10 @@ async def test_a_database_of_a_newer_format_is_refused(tmp_path: Path) -> None:
         Store(tmp_path).open()
 
 
-def put(table: Table, revision: int, key: str) -> None:
+def put(table: Table, revision: int, key: str, value: bytes = b"") -> None:
     before = table.rows.get(key)
     change = Change.ADDED if before is None else Change.MODIFIED
-    table.apply(Event(change, key, Row(revision, b"%d" % revision), before))
+    table.apply(Event(change, key, Row(revision, value or b"%d" % revision), before))
 
 
 def delete(table: Table, revision: int, key: str) -> None:
@@ -366,6 +367,48 @@ def test_history_is_bounded_in_events_and_in_bytes() -> None:
         change = Change.ADDED if before is None else Change.MODIFIED
         big.apply(Event(change, "a/x", Row(revision, b"x" * 1_000_000), before))
     assert sum(len(event.before.value) for event in big.events if event.before) <= 9 << 20
+
+
+def test_history_that_was_forgotten_leaves_room_for_as_much_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table_module, "HISTORY_BYTES", 100)
+    table = Table("pods")
+    for revision in range(1, 12):
+        put(table, revision, "a/x", b"0123456789")
+    assert (len(table.events), table.forgotten) == (11, 0), "ten versions were superseded, which is the bound"
+    table.forget_until(6)
+    assert (len(table.events), table.forgotten, table.dropped) == (5, 6, 6)
+    for revision in range(12, 17):
+        put(table, revision, "a/x", b"0123456789")
+    assert (len(table.events), table.forgotten) == (10, 6)
+    put(table, 17, "a/x", b"0123456789")
+    assert (len(table.events), table.forgotten, table.dropped) == (6, 11, 11), "the older half makes room"
+    table.forget_until(3)
+    assert (len(table.events), table.forgotten) == (6, 11), "what is forgotten stays so"
+
+
+async def test_only_those_who_still_wait_are_told_of_a_change() -> None:
+    table = Table("pods")
+    waits, gave_up, ended = table.changed(), table.changed(), table.changed()
+    table.no_longer_waiting(gave_up)
+    ended.cancel()
+    table.apply(Event(Change.ADDED, "a/x", Row(1, b"1"), None), remember=False)
+    assert not waits.done(), "what is only loaded is no change"
+    put(table, 2, "a/y")
+    assert waits.done() and not gave_up.done()
+    later = table.changed()
+    assert not later.done()
+    table.wake()
+    assert later.done()
+
+
+def test_a_scan_begins_at_a_key_and_stays_in_its_namespace() -> None:
+    table = Table("pods")
+    for revision, key in enumerate(("a/x", "a/y", "b/x"), start=1):
+        put(table, revision, key)
+    assert [key for key, _ in table.scan(start_key="a/y")] == ["a/y", "b/x"]
+    assert [key for key, _ in table.scan("a/", start_key="a/y")] == ["a/y"]
+    assert [key for key, _ in table.scan("b/", start_key="a/y")] == ["b/x"]
+    assert [key for key, _ in table.scan("a/", start_key="b/x")] == []
 
 
 async def test_only_the_owner_can_read_the_files_also_in_a_folder_that_is_open_to_all(tmp_path: Path) -> None:

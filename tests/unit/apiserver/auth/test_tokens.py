@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import base64
+import hmac
 import json
 from pathlib import Path
 
@@ -198,6 +199,9 @@ def test_the_memory_for_known_tokens_is_bounded(tokens: Tokens, store: Store) ->
     [
         lambda token: token[:-2] + ("AA" if token[-2:] != "AA" else "BB"),
         lambda token: token + "x",
+        lambda token: token + "xx",
+        lambda token: token[:-1] + "!",
+        lambda token: token + "!!!!",
         lambda token: ".".join(token.split(".")[:2]) + ".",
         lambda token: ".".join(token.split(".")[:2]),
         lambda token: _with_header(token, {"alg": "none", "typ": "JWT"}),
@@ -232,6 +236,28 @@ def test_signed_claims_come_back_as_they_were() -> None:
     assert jwt.claims(jwt.sign({"a": [1, "ü"]}, key), key) == {"a": [1, "ü"]}
     with pytest.raises(jwt.Malformed):
         jwt.claims(jwt.sign({"a": 1}, key), b"j" * 32)
+
+
+def _signed(body: str, key: bytes) -> str:
+    signature = base64.urlsafe_b64encode(hmac.digest(key, body.encode(), "sha256")).rstrip(b"=").decode()
+    return f"{body}.{signature}"
+
+
+@pytest.mark.parametrize("payload", ["x", "!!!!", "", "_w", "bm90IEpTT04", "WzFd", "MQ", "bnVsbA"])
+def test_signed_claims_that_are_no_object_are_malformed(payload: str) -> None:
+    key = b"k" * 32
+    header = jwt.sign({}, key).partition(".")[0]
+    assert jwt.claims(_signed(f"{header}.e30", key), key) == {}
+    with pytest.raises(jwt.Malformed):
+        jwt.claims(_signed(f"{header}.{payload}", key), key)
+
+
+@pytest.mark.parametrize("header", [{"typ": "JWT", "alg": "HS256"}, {"alg": "none", "typ": "JWT"}, {"alg": "HS256"}])
+def test_another_header_is_refused_whoever_signed_it(header: Object) -> None:
+    key = b"k" * 32
+    body = _with_header(jwt.sign({}, key), header).rpartition(".")[0]
+    with pytest.raises(jwt.Malformed):
+        jwt.claims(_signed(body, key), key)
 
 
 @pytest.mark.parametrize(

@@ -118,6 +118,26 @@ async def test_lost_and_found_is_never_offered(machine: FakeMachine, tmp_path: P
         assert world.discovery.ignored == {world.place("lost+found"): "LostAndFound"}
 
 
+async def test_survey_of_one_class_forgets_nothing_that_is_ignored_in_another(
+    machine: FakeMachine, tmp_path: Path
+) -> None:
+    for folder in (FOLDER, "/mnt/slow"):
+        machine.make_folder(f"{folder}/lost+found")
+    async with discovering(machine, tmp_path, a_class(), a_class("slow", folder="/mnt/slow")) as world:
+        await world.discovery.wait_looked()
+        both = {world.place("lost+found"): "LostAndFound", world.place("lost+found", "slow"): "LostAndFound"}
+        assert world.discovery.ignored == both
+
+        machine.make_folder("/mnt/slow/a")
+        await world.until("a", "Available", storage_class="slow")
+        assert world.discovery.ignored == both
+
+        machine.remove("/mnt/slow/lost+found")
+        machine.make_folder("/mnt/slow/b")
+        await world.until("b", "Available", storage_class="slow")
+        assert world.discovery.ignored == {world.place("lost+found"): "LostAndFound"}
+
+
 async def test_files_that_mark_devices_are_never_offered(machine: FakeMachine, tmp_path: Path) -> None:
     machine.write_file(f"{FOLDER}/.localpv-used-uid-1")
     machine.make_folder(f"{FOLDER}/a")
@@ -373,6 +393,43 @@ async def test_link_that_comes_back_does_not_take_the_disk_from_the_one_that_too
 
     await world.until("a", "Unavailable", "DuplicateDevice")
     assert world.disk("b").status.phase == "Available"
+
+
+async def test_disk_of_a_volume_that_was_taken_back_is_offered_by_its_other_link_at_once(world: World) -> None:
+    world.machine.add_disk("/dev/sdb")
+    world.machine.link(f"{FOLDER}/old", "/dev/sdb")
+    await world.publish("old")
+    world.machine.remove(f"{FOLDER}/old")
+    world.machine.link(f"{FOLDER}/old", "/dev/not-there")
+    world.machine.link(f"{FOLDER}/new", "/dev/sdb")
+    await world.until("old", "Missing", "DanglingLink")
+    await world.until("new", "Unavailable", "DuplicateDevice")
+
+    await world.take_back("old")
+
+    await world.until("old", "Unavailable", "DanglingLink")
+    await world.until("new", "Available")
+
+
+async def test_disk_is_offered_by_its_other_link_when_one_that_was_never_fit_leads_elsewhere(
+    machine: FakeMachine, tmp_path: Path
+) -> None:
+    machine.make_folder("/mnt/slow")
+    machine.add_disk("/dev/sdb")
+    machine.make_file_system("/dev/sdb")
+    machine.link(f"{FOLDER}/a", "/dev/sdb")
+    fast = a_class(volume_mode="Block")
+    slow = a_class("slow", folder="/mnt/slow", volume_mode="Filesystem", fs_type="ext4", adopt_existing=True)
+    async with discovering(machine, tmp_path, fast, slow) as world:
+        await world.until("a", "Unavailable", "HasFileSystem")
+        machine.link("/mnt/slow/b", "/dev/sdb")  # only now: the one that is found fit first is not given up again
+        await world.until("b", "Unavailable", "DuplicateDevice", storage_class="slow")
+
+        machine.remove(f"{FOLDER}/a")
+        machine.link(f"{FOLDER}/a", "/dev/not-there")
+
+        await world.until("a", "Unavailable", "DanglingLink")
+        await world.until("b", "Available", storage_class="slow")
 
 
 async def test_of_two_ways_to_one_directory_in_two_classes_one_is_offered(machine: FakeMachine, tmp_path: Path) -> None:

@@ -251,6 +251,41 @@ def test_record_that_was_lost_is_made_again_from_the_volume_with_the_identity_of
     assert world.disk.spec.identity == identity
 
 
+def test_volume_that_says_nothing_of_its_disk_is_recorded_with_the_identity_that_was_intended(world: World) -> None:
+    world.find_disk()
+    intended = world.disk.status.identity
+    assert intended is not None
+    spec = replace(world.disk.spec, volume=OfferedVolume(name=SHORT), identity=intended)
+    world.records.put(world.disk, spec=spec)
+    classic = a_classic_volume(world)
+    world.report(identity=replace(intended, serial="swapped"))
+    world.settle()
+    assert world.disk.spec.volume is not None and world.disk.spec.volume.uid == classic.metadata.uid
+    assert world.disk.spec.identity == intended
+
+
+def test_identity_that_is_left_of_an_order_by_hand_says_nothing_about_a_volume(world: World) -> None:
+    world.find_disk()
+    seen = world.disk.status.identity
+    assert seen is not None
+    world.records.put(world.disk, spec=replace(world.disk.spec, identity=replace(seen, serial="of an order")))
+    classic = a_classic_volume(world)
+    world.volumes.change(SHORT, metadata=replace(classic.metadata, labels={naming.NODE_LABEL: NODE}))
+    world.settle()
+    assert world.disk.spec.volume is not None and world.disk.spec.volume.uid == classic.metadata.uid
+    assert world.disk.spec.identity == seen
+
+
+def test_volume_is_not_taken_over_before_its_disk_has_been_looked_at(world: World) -> None:
+    world.find_disk()
+    world.report(identity=None)
+    classic = a_classic_volume(world)
+    world.volumes.change(SHORT, metadata=replace(classic.metadata, labels={naming.NODE_LABEL: NODE}))
+    world.settle()
+    assert world.disk.spec.volume is None
+    assert world.disk.status.conditions[0].reason == "UnknownIdentity"
+
+
 def test_volume_that_was_seen_but_is_gone_is_not_taken_over(world: World) -> None:
     world.published()
     stale = dict(world.volumes.cached)

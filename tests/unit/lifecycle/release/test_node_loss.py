@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from tests.unit.lifecycle.worlds import CLASS, NODE, World, a_node, replace, settings
 
+from localpv import errors
 from localpv.api import volume_affinity
 from localpv.api.kinds import (
     Node,
@@ -18,9 +19,10 @@ from localpv.api.kinds import (
     VolumeNodeAffinity,
 )
 from localpv.client.client import Client
-from localpv.client.transport import Request
+from localpv.client.transport import Answer, Request
 from localpv.lifecycle.config.settings import Configuration, NodeLossPolicy
 from localpv.lifecycle.config.settings import NodeLoss as Policy
+from localpv.lifecycle.figures import Silent
 from localpv.lifecycle.release import node_loss
 from localpv.lifecycle.release.node_loss import NodeLoss
 from localpv.lifecycle.volumes import LOST_SINCE
@@ -40,6 +42,19 @@ class Nodes:
         return self.nodes
 
 
+class Counts(Silent):
+    """What was counted, in words."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def volume_lost(self, phase: str, *, failed: bool = False) -> None:
+        self.said.append(f"{phase} volume {'failed' if failed else 'lost'}")
+
+    def claim_lost(self, *, failed: bool = False) -> None:
+        self.said.append(f"claim {'failed' if failed else 'lost'}")
+
+
 class Case:
     """A bound volume whose node was there a moment ago."""
 
@@ -53,6 +68,7 @@ class Case:
         self.world.see()
         self.api = FakeApi()
         self.nodes = Nodes()
+        self.figures = Counts()
         self.start()
         self.claim(uid="claim-1")
 
@@ -67,6 +83,7 @@ class Case:
             surroundings=self.world.surroundings,
             events=self.world.events,
             clock=self.world.clock,
+            figures=self.figures,
         )
 
     def claim(self, *, uid: str, volume: str = "") -> None:
@@ -143,6 +160,75 @@ async def test_younger_claim_of_the_same_name_is_not_touched(uid: str, volume: s
     case.claim(uid=uid, volume=volume)
     await case.past_the_grace()
     assert CLAIM in case.api.objects
+
+
+class Refusing(FakeApi):
+    """A server that lets nothing be deleted."""
+
+    def __init__(self, error: errors.ApiError) -> None:
+        super().__init__()
+        self.error = error
+
+    async def request(self, request: Request) -> Answer:
+        if request.method == "DELETE":
+            self.failures = [self.error]
+        return await super().request(request)
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [(errors.NotFound("it is gone"), []), (errors.Conflict("another"), []), (errors.Forbidden("no"), ["claim failed"])],
+    ids=str,
+)
+async def test_claim_that_could_not_be_released_is_counted_unless_it_went_by_itself(
+    error: errors.ApiError, said: list[str]
+) -> None:
+    case = Case(NodeLossPolicy.RELEASE, grace=0)
+    case.api = Refusing(error)
+    case.claim(uid="claim-1")
+    case.start()
+    if said:
+        with pytest.raises(errors.Forbidden):
+            await case.step()
+    else:
+        assert await case.step() == Done()
+    assert case.figures.said == said
+    assert "ClaimReleased" not in case.world.events.reasons()
+
+
+async def test_claims_and_volumes_of_a_lost_node_are_counted() -> None:
+    case = Case(NodeLossPolicy.DELETE)
+    case.world.settle()
+    case.world.volumes.before_delete.clear()
+    await case.past_the_grace()
+    assert case.figures.said == ["claim lost"]
+    assert ("ClaimReleased" in case.world.events.reasons()) and "VolumeDelete" not in case.world.events.reasons()
+    case.world.release()
+    await case.step()
+    assert case.figures.said == ["claim lost", "Released volume lost"]
+    assert "VolumeDelete" in case.world.events.reasons(case.volume.key)
+
+
+async def test_volume_that_could_not_be_deleted_is_counted_as_such() -> None:
+    def refuse(_: PersistentVolume) -> None:
+        raise errors.Forbidden("no")
+
+    case = Case(NodeLossPolicy.DELETE, grace=0, bound=False)
+    case.world.volumes.before_delete.insert(0, refuse)
+    with pytest.raises(errors.Forbidden):
+        await case.step()
+    assert case.figures.said == ["Available volume failed"]
+    assert "VolumeDelete" not in case.world.events.reasons()
+
+
+@pytest.mark.parametrize("metadata", [{"deletionTimestamp": "2030-01-01T00:00:00Z", "uid": "claim-1"}, None])
+async def test_claim_that_goes_or_is_gone_is_not_released_again(metadata: dict[str, str] | None) -> None:
+    case = Case(NodeLossPolicy.RELEASE, grace=0)
+    case.api.remove(CLAIM)
+    if metadata:
+        case.api.put(CLAIM, {"metadata": metadata, "spec": {"volumeName": case.volume.key}})
+    await case.step()
+    assert not case.deletions() and not case.figures.said
 
 
 async def test_volume_goes_when_its_claim_is_gone_and_the_disk_is_remembered_as_unclean() -> None:
