@@ -158,6 +158,10 @@ WRONG: dict[str, tuple[Object, tuple[str, str]]] = {
         {"clientConfig": {"service": {"namespace": "a", "name": "b", "path": "c"}}},
         ("FieldValueInvalid", "clientConfig.service.path"),
     ),
+    "segments of the path": (
+        {"clientConfig": {"service": {"namespace": "a", "name": "b", "path": "/" * 100}}},
+        ("FieldValueInvalid", "clientConfig.service.path"),
+    ),
     "port": (
         {"clientConfig": {"service": {"namespace": "a", "name": "b", "port": 70000}}},
         ("FieldValueInvalid", "clientConfig.service.port"),
@@ -185,9 +189,10 @@ def test_a_wrong_webhook_is_refused(api: Api, plural: str, more: Object, cause: 
     assert set(wire.causes(status)) == {(reason, f"webhooks[0].{field}")}
 
 
-def test_the_service_of_a_webhook_has_a_name_and_a_namespace(api: Api) -> None:
+@pytest.mark.parametrize("service", [{}, {"namespace": "", "name": ""}], ids=["nothing", "empty"])
+def test_the_service_of_a_webhook_has_a_name_and_a_namespace(api: Api, service: Object) -> None:
     # Of one that is missing Kubernetes names the other, so only both together can be compared.
-    client = {"service": {"namespace": "", "name": ""}}
+    client = {"service": service}
     sent = {"metadata": {"name": builders.unique("hooks")}, "webhooks": [a_hook(clientConfig=client)]}
     status = api.post(f"{HOOKS}/validatingwebhookconfigurations", sent, expect=422)
     assert sorted(wire.causes(status)) == [

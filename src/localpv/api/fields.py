@@ -6,10 +6,11 @@ A validator returns a list of `FieldError`; the server turns a non-empty list in
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +32,52 @@ class FieldError:
 
 FieldErrors = list[FieldError]
 
-MOST = 1000
-"""Errors of one object that are told; a body may have a hundred thousand wrong values."""
+MOST: Final = 100
+"""Errors of one object that are told; a body may have fifty thousand wrong values."""
+
+MOST_TEXT: Final = 32 << 10
+"""Characters of all that is told of one object. Each error is told twice: in the message, and as a cause."""
+
+LONGEST_SHOWN: Final = 512
+"""Characters of a value that an error repeats; a body may be one value, with an error for each part of it."""
+
+_LONGEST_FIELD: Final = 1024
 
 
-def _shown(value: Any) -> str:
-    if isinstance(value, (dict, list)):
-        return json.dumps(value, separators=(",", ":"))
+def shown(value: Any) -> str:
+    """A value as JSON; of a long one the beginning, and no more than that is ever written out."""
     if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)
+        text = json.dumps(value[: LONGEST_SHOWN + 1], ensure_ascii=False)
+    elif isinstance(value, dict | list):
+        text = ""
+        for piece in _pieces(value):
+            text += piece
+            if len(text) > LONGEST_SHOWN:
+                break
+    else:
+        text = _scalar(value)
+    return text if len(text) <= LONGEST_SHOWN + 2 else f"{text[:LONGEST_SHOWN]}…"
+
+
+def _pieces(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        yield "{"
+        for place, (key, child) in enumerate(value.items()):
+            yield f"{',' if place else ''}{json.dumps(key[: LONGEST_SHOWN + 1])}:"
+            yield from _pieces(child)
+        yield "}"
+    elif isinstance(value, list):
+        yield "["
+        for place, child in enumerate(value):
+            if place:
+                yield ","
+            yield from _pieces(child)
+        yield "]"
+    else:
+        yield json.dumps(value[: LONGEST_SHOWN + 1]) if isinstance(value, str) else _scalar(value)
+
+
+def _scalar(value: Any) -> str:
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -47,45 +85,51 @@ def _shown(value: Any) -> str:
     return str(value)
 
 
+def _error(field: str, reason: str, message: str) -> FieldError:
+    if len(field) > _LONGEST_FIELD:
+        field = f"{field[:_LONGEST_FIELD]}…"
+    return FieldError(field, reason, message if len(message) <= MOST_TEXT else f"{message[:MOST_TEXT]}…")
+
+
 def _with(head: str, detail: str) -> str:
     return f"{head}: {detail}" if detail else head
 
 
 def required(field: str, detail: str = "") -> FieldError:
-    return FieldError(field, "FieldValueRequired", _with("Required value", detail))
+    return _error(field, "FieldValueRequired", _with("Required value", detail))
 
 
 def invalid(field: str, value: Any, detail: str) -> FieldError:
-    return FieldError(field, "FieldValueInvalid", f"Invalid value: {_shown(value)}: {detail}")
+    return _error(field, "FieldValueInvalid", f"Invalid value: {shown(value)}: {detail}")
 
 
 def type_invalid(field: str, value: Any, detail: str) -> FieldError:
-    return FieldError(field, "FieldValueTypeInvalid", f"Invalid value: {_shown(value)}: {detail}")
+    return _error(field, "FieldValueTypeInvalid", f"Invalid value: {shown(value)}: {detail}")
 
 
 def not_supported(field: str, value: Any, supported: Iterable[str]) -> FieldError:
     names = ", ".join(json.dumps(name) for name in supported)
-    return FieldError(field, "FieldValueNotSupported", f"Unsupported value: {_shown(value)}: supported values: {names}")
+    return _error(field, "FieldValueNotSupported", f"Unsupported value: {shown(value)}: supported values: {names}")
 
 
 def duplicate(field: str, value: Any) -> FieldError:
-    return FieldError(field, "FieldValueDuplicate", f"Duplicate value: {_shown(value)}")
+    return _error(field, "FieldValueDuplicate", f"Duplicate value: {shown(value)}")
 
 
 def forbidden(field: str, detail: str) -> FieldError:
-    return FieldError(field, "FieldValueForbidden", _with("Forbidden", detail))
+    return _error(field, "FieldValueForbidden", _with("Forbidden", detail))
 
 
 def not_found(field: str, value: Any) -> FieldError:
-    return FieldError(field, "FieldValueNotFound", f"Not found: {_shown(value)}")
+    return _error(field, "FieldValueNotFound", f"Not found: {shown(value)}")
 
 
 def too_long(field: str, limit: int) -> FieldError:
-    return FieldError(field, "FieldValueTooLong", f"Too long: may not be more than {limit} bytes")
+    return _error(field, "FieldValueTooLong", f"Too long: may not be more than {limit} bytes")
 
 
 def too_many(field: str, actual: int, limit: int) -> FieldError:
-    return FieldError(field, "FieldValueTooMany", f"Too many: {actual}: must have at most {limit} items")
+    return _error(field, "FieldValueTooMany", f"Too many: {actual}: must have at most {limit} items")
 
 
 def repeated(values: Iterable[Hashable]) -> set[int]:
@@ -97,6 +141,18 @@ def repeated(values: Iterable[Hashable]) -> set[int]:
             places.add(index)
         seen.add(value)
     return places
+
+
+def told(errors: Iterable[FieldError]) -> FieldErrors:
+    """As many of the errors as one answer has room for, and at least one."""
+    found: FieldErrors = []
+    left = MOST_TEXT
+    for error in itertools.islice(errors, MOST):
+        left -= len(error.field) + len(error.message)
+        if found and left < 0:
+            break
+        found.append(error)
+    return found
 
 
 def summary(errors: Sequence[FieldError]) -> str:

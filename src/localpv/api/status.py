@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from localpv import errors
-from localpv.api.fields import MOST, FieldError, summary
+from localpv.api.fields import FieldError, summary, told
 
 _BY_REASON: dict[str, type[errors.ApiError]] = {
     kind.reason: kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.ApiError)
@@ -16,14 +16,22 @@ _BY_CODE: dict[int, type[errors.ApiError]] = {
 }
 
 
+LONGEST_MESSAGE: Final = 64 << 10
+"""Characters. What takes more was made of the request; twice what the errors of one object take."""
+
+_LONGEST_NAME: Final = 512
+"""No name that Kubernetes allows is longer; what is refused may have any."""
+
+
 def to_status(error: errors.ApiError) -> dict[str, Any]:
     """The Status object that tells a client of this error."""
+    message = error.message if len(error.message) <= LONGEST_MESSAGE else f"{error.message[:LONGEST_MESSAGE]}…"
     status: dict[str, Any] = {
         "kind": "Status",
         "apiVersion": "v1",
         "metadata": error.list_metadata,
         "status": "Failure",
-        "message": error.message,
+        "message": message,
         "reason": error.reason,
         "code": error.code,
     }
@@ -48,7 +56,7 @@ def qualified(plural: str, group: str) -> str:
 def _details(name: str, plural: str, group: str, **more: Any) -> dict[str, Any]:
     details: dict[str, Any] = {}
     if name:
-        details["name"] = name
+        details["name"] = name[:_LONGEST_NAME]
     if group:
         details["group"] = group
     if plural:
@@ -88,9 +96,9 @@ def forbidden(plural: str, group: str, name: str, why: str) -> errors.Forbidden:
 
 def invalid(kind: str, group: str, name: str, causes: Sequence[FieldError]) -> errors.Invalid:
     """All that is wrong with an object at once. Here details.kind is the kind, not the plural."""
-    causes = causes[:MOST]
+    causes = told(causes)
     return errors.Invalid(
-        f'{qualified(kind, group)} "{name}" is invalid: {summary(causes)}',
+        f'{qualified(kind, group)} "{name[:_LONGEST_NAME]}" is invalid: {summary(causes)}',
         details=_details(
             name,
             kind,

@@ -27,7 +27,7 @@ them, and what compares their names alone shows when they have little else."""
 PLURALS = sorted({kind.resource.plural for kind in kinds.served().all() if kind.to_stored is None})
 
 
-def _where(plural: str) -> list[kinds.Path]:
+def where(plural: str) -> list[kinds.Path]:
     """The places of a kind; what many share is looked at in one of them: metadata, the template of pods, and what is in
     containers of any sort."""
     found = []
@@ -75,7 +75,7 @@ def written(kind: Kind, obj: dict[str, Any]) -> None:
 @pytest.mark.parametrize("plural", PLURALS)
 def test_many_elements_take_time_in_proportion_to_their_number(plural: str) -> None:
     kind = kinds.find(plural)
-    for path in _where(plural):
+    for path in where(plural):
         place = ".".join(name for name, _ in path)
         for same, (limit, depth) in itertools.product((False, True), _sizes(kind, path).items()):
             growth.check(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, Final
 
 from localpv import errors
@@ -12,6 +13,7 @@ from localpv.api.managed.entries import Entry
 from localpv.api.managed.fieldset import FieldSet
 from localpv.api.managed.shape import Kind, Shape
 from localpv.api.objects import Object
+from localpv.api.schema.duplicates import MOST_FINDINGS
 from localpv.api.schema.node import Node, Type
 
 _BEFORE: Final = "before-first-apply"
@@ -92,7 +94,7 @@ def check_fits(applied: Object, node: Node, *, api_version: str, kind: str = "")
     metadata = metadata if isinstance(metadata, dict) else {}
     if metadata.get("managedFields") is not None:
         raise errors.BadRequest("metadata.managedFields must be nil")
-    found = list(check.problems(applied, shapes.root(node)))
+    found = list(itertools.islice(check.problems(applied, shapes.root(node)), MOST_FINDINGS))
     if found:
         group, _, version = api_version.rpartition("/")
         name = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; {group}/{version}, Kind={given_kind}"

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any, Final
 
+from localpv.api import fields
 from localpv.api.managed import elements
 from localpv.api.managed.shape import Kind, Shape
 from localpv.api.schema.node import Node, Type
 from localpv.api.schema.places import below
+
+_LONGEST_NAME: Final = 330
+"""Characters of an element's name that are told: each value in it tells it again."""
 
 _SCALARS: Final[dict[Type, tuple[str, tuple[type, ...]]]] = {
     Type.STRING: ("string", (str,)),
@@ -41,7 +44,7 @@ def _struct(value: Any, shape: Shape, path: str, kept: bool) -> Iterator[str]:
     if value is None:
         return
     if not isinstance(value, dict):
-        yield f"{path}: expected map, got {_shown(value)}"
+        yield f"{path}: expected map, got {fields.shown(value)}"
         return
     kept = _keeps(shape.node, kept)
     for key, child in value.items():
@@ -55,7 +58,7 @@ def _map(value: Any, shape: Shape, path: str, kept: bool) -> Iterator[str]:
     if value is None:
         return
     if not isinstance(value, dict):
-        yield f"{path}: expected map, got {_shown(value)}"
+        yield f"{path}: expected map, got {fields.shown(value)}"
         return
     kept = _keeps(shape.node, kept)
     for key, child in value.items():
@@ -66,7 +69,7 @@ def _list(value: Any, shape: Shape, path: str, kept: bool) -> Iterator[str]:
     if value is None:
         return
     if not isinstance(value, list):
-        yield f"{path}: expected list, got {_shown(value)}"
+        yield f"{path}: expected list, got {fields.shown(value)}"
         return
     seen: set[str] = set()
     for place, child in enumerate(value):
@@ -75,7 +78,7 @@ def _list(value: Any, shape: Shape, path: str, kept: bool) -> Iterator[str]:
             yield f"{path}: element {place}: {reason}"
             return
         element = elements.by_value(child) if shape.kind is Kind.SET else elements.by_keys(child, shape)
-        name = elements.shown(element)
+        name = elements.shown(element)[:_LONGEST_NAME]
         if element in seen:
             yield f"{path}: duplicate entries for key {name}"
         seen.add(element)
@@ -108,7 +111,7 @@ def _leaf(value: Any, node: Node, path: str, kept: bool) -> Iterator[str]:
     match node.type:
         case Type.STRUCT:
             if not isinstance(value, dict):
-                yield f"{path}: expected map, got {_shown(value)}"
+                yield f"{path}: expected map, got {fields.shown(value)}"
                 return
             for key, child in value.items():
                 if key in node.fields:
@@ -117,13 +120,13 @@ def _leaf(value: Any, node: Node, path: str, kept: bool) -> Iterator[str]:
                     yield f"{below(path, key)}: field not declared in schema"
         case Type.MAP:
             if not isinstance(value, dict):
-                yield f"{path}: expected map, got {_shown(value)}"
+                yield f"{path}: expected map, got {fields.shown(value)}"
             elif node.items is not None:
                 for key, child in value.items():
                     yield from _leaf(child, node.items, below(path, key), kept)
         case Type.LIST:
             if not isinstance(value, list):
-                yield f"{path}: expected list, got {_shown(value)}"
+                yield f"{path}: expected list, got {fields.shown(value)}"
             elif node.items is not None:
                 for place, child in enumerate(value):
                     yield from _leaf(child, node.items, f"{path}[{place}]", kept)
@@ -132,8 +135,4 @@ def _leaf(value: Any, node: Node, path: str, kept: bool) -> Iterator[str]:
         case kind:
             word, fitting = _SCALARS[kind]
             if not isinstance(value, fitting) or (isinstance(value, bool) and bool not in fitting):
-                yield f"{path}: expected {word}, got {_shown(value)}"
-
-
-def _shown(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+                yield f"{path}: expected {word}, got {fields.shown(value)}"

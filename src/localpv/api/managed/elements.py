@@ -101,7 +101,7 @@ def order(element: str) -> tuple[Any, ...]:
 def canonical(name: str) -> str | None:
     """A path element as we write it; None for a kind of element that we do not know."""
     if len(name) < 2 or name[1] != ":":
-        raise NotAnElement(f"{name!r} is not a path element")
+        raise NotAnElement(f"{name[:100]!r} is not a path element")
     if name[0] == "f":
         return name
     if name[0] not in "kvi":
@@ -117,7 +117,7 @@ def canonical(name: str) -> str | None:
             return by_value(value)
         case "i", int():
             return f"i:{value}"
-    raise NotAnElement(f"{name!r} is not a path element")
+    raise NotAnElement(f"{name[:100]!r} is not a path element")
 
 
 def shown(element: str) -> str:

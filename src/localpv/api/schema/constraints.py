@@ -151,8 +151,10 @@ def _map(keys: tuple[str, ...]) -> Check:
 
 def _repeated(path: str, values: list[Any]) -> FieldErrors:
     seen: dict[str, int] = {}
-    errors = []
+    errors: FieldErrors = []
     for index, value in enumerate(values):
+        if len(errors) >= fields.MOST:
+            break
         key = identity(value)
         seen[key] = seen.get(key, 0) + 1
         if seen[key] == 2:
@@ -166,22 +168,35 @@ def _all_of(rules: Node) -> Check:
 
 def _any_of(branches: list[Node]) -> Check:
     def check(path: str, value: Any) -> FieldErrors:
-        found = [check_values(value, branch, path) for branch in branches]
-        if not all(found):
+        _, nearest = _tried(path, value, branches, enough=1)
+        if not nearest:
             return []
-        return [fields.invalid(path, _kind(value), "must match at least one schema of anyOf"), *min(found, key=len)]
+        return [fields.invalid(path, _kind(value), "must match at least one schema of anyOf"), *nearest]
 
     return check
 
 
+def _tried(path: str, value: Any, branches: list[Node], *, enough: int) -> tuple[int, FieldErrors]:
+    """How many of the schemas the value matches, and what is wrong by the one that it comes nearest to. Only that is
+    kept: there may be thousands of schemas, each with all that it finds."""
+    matching, nearest = 0, None
+    for branch in branches:
+        found = check_values(value, branch, path)
+        matching += not found
+        if nearest is None or len(found) < len(nearest):
+            nearest = found
+        if matching == enough:
+            break
+    return matching, nearest or []
+
+
 def _one_of(branches: list[Node]) -> Check:
     def check(path: str, value: Any) -> FieldErrors:
-        found = [check_values(value, branch, path) for branch in branches]
-        matching = found.count([])
+        matching, nearest = _tried(path, value, branches, enough=len(branches))
         if matching == 1:
             return []
         error = fields.invalid(path, _kind(value), f"must match exactly one schema of oneOf, but matches {matching}")
-        return [error] if matching else [error, *min(found, key=len)]
+        return [error, *nearest]
 
     return check
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 from localpv.api import fields
@@ -23,11 +24,10 @@ def _check(value: Any, node: Node, place: Place, errors: FieldErrors) -> None:
     if node.checks:
         path = spelled(place)
         for check in node.checks:
-            errors.extend(check(path, value))
+            errors.extend(itertools.islice(check(path, value), fields.MOST))
     if type(value) is dict:
-        for name in node.required:
-            if name not in value:
-                errors.append(fields.required(spelled((place, name))))
+        missing = (name for name in node.required if name not in value)
+        errors.extend(fields.required(spelled((place, name))) for name in itertools.islice(missing, fields.MOST))
         known, others = node.fields, node.items
         for name, item in value.items():
             child = known.get(name) or others

@@ -30,7 +30,8 @@ class ValidatingWebhookConfiguration(Strategy):
         hook.setdefault("timeoutSeconds", 10)
         for rule in hook.get("rules") or ():
             rule.setdefault("scope", "*")
-        if service := hook.get("clientConfig", {}).get("service"):
+        service = hook.get("clientConfig", {}).get("service")
+        if service is not None:
             service.setdefault("port", 443)
 
     def validate(self, obj: Object) -> FieldErrors:
@@ -147,12 +148,9 @@ def _wrong_path(text: str, path: str) -> FieldErrors:
         return []
     if not text.startswith("/"):
         return [fields.invalid(path, text, "must start with a '/'")]
-    errors: FieldErrors = []
     for index, segment in enumerate(text.removesuffix("/")[1:].split("/")):
-        if not segment:
-            errors.append(fields.invalid(path, text, f"segment[{index}] may not be empty"))
-        else:
-            errors += [
-                fields.invalid(path, text, f"segment[{index}]: {problem}") for problem in names.dns_subdomain(segment)
-            ]
-    return errors
+        problems = [f": {problem}" for problem in names.dns_subdomain(segment)] if segment else [" may not be empty"]
+        if problems:
+            # The first is enough: each would repeat the whole path.
+            return [fields.invalid(path, text, f"segment[{index}]{problem}") for problem in problems]
+    return []
