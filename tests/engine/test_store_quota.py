@@ -95,6 +95,25 @@ def test_one_tenant_fills_its_half_and_stops_nobody(admin: wire.Api, target: wir
 
 
 @pytest.mark.timeout(120)
+def test_a_pod_can_be_evicted_from_a_full_namespace(admin: wire.Api, target: wire.Target) -> None:
+    space, token = _tenant(admin)
+    tenant = wire.Api(target, token)
+    pods, path = f"/api/v1/namespaces/{space}/pods", f"/api/v1/namespaces/{space}/configmaps"
+    for name in ("one", "two"):
+        tenant.post(pods, builders.pod(name) | {"metadata": {"name": name, "finalizers": ["a.b/c"]}})
+    for size in (PIECE, 50_000, 2000, 1):
+        _fill(tenant, path, size)
+    for name, client in (("one", tenant), ("two", admin)):
+        eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}}
+        answer = client.send("POST", f"{pods}/{name}/eviction", eviction)
+        assert answer.code == 201, answer.body
+        ending = tenant.get(f"{pods}/{name}")
+        assert ending["metadata"]["deletionTimestamp"]
+        assert [each["type"] for each in ending["status"]["conditions"]] == ["DisruptionTarget"]
+    tenant.close()
+
+
+@pytest.mark.timeout(120)
 def test_writes_that_come_at_once_do_not_slip_through(admin: wire.Api, target: wire.Target) -> None:
     space, token = _tenant(admin)
     path = f"/api/v1/namespaces/{space}/configmaps"

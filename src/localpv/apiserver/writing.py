@@ -123,11 +123,13 @@ class Writer:
         missing: Callable[[], Any] | None = None,
         applying: bool = False,
         patching: bool = False,
+        ending: bool = False,
     ) -> Reply:
         """Change an object. `missing` makes a coroutine that creates it when it is not there.
 
         `applying` says that the transform has seen to managedFields itself, as server-side apply does. With
-        `patching` another uid is an attempt to change it; otherwise it says which object was meant.
+        `patching` another uid is an attempt to change it; otherwise it says which object was meant. `ending` says that
+        the object is about to be deleted: there is always room for that.
         """
         kind = call.kind
         prefix, key = kind.resource.storage_prefix, kind.key(call.namespace, call.name)
@@ -173,7 +175,7 @@ class Writer:
             return Reply(row.value if kind.is_served_as_stored(row) else encode(old), obj=old)
         if _ready_to_go(obj):
             return await self._remove(call, key, obj)
-        return await self._put(call, key, obj, 200)
+        return await self._put(call, key, obj, 200, ending=ending)
 
     def _check_preconditions(self, call: Call, obj: Object, old: Object, *, uid: bool) -> None:
         resource, metadata, before = call.kind.resource, _metadata(obj), old["metadata"]
@@ -286,7 +288,8 @@ class Writer:
     # -- the store -------------------------------------------------------------------------------------------------
 
     async def _put(self, call: Call, key: str, obj: Object, code: int, *, ending: bool = False) -> Reply:
-        """Store an object. One that is `ending` is marked for deletion, for which there is always room."""
+        """Store an object. One that is `ending` is marked for deletion, or about to be, for which there is always
+        room."""
         kind, store = call.kind, self._store
         if call.dry_run:
             if code == 201:

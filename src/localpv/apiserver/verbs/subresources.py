@@ -37,6 +37,8 @@ async def patch_scale(call: Call, raw: bytes, media_type: str, *, writer: Writer
     value = body.decode_json(raw)
     if media_type not in (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH):
         raise UnsupportedMediaType(f"a Scale takes {JSON_PATCH} and {MERGE_PATCH}, not {media_type}")
+    if media_type == JSON_PATCH and not isinstance(value, list):
+        raise BadRequest("a JSON patch is a list of operations")
     apply = json_patch.apply if media_type == JSON_PATCH else merge_patch.apply
     findings = patching.strict_findings(value, raw, media_type) if call.field_validation != "Ignore" else []
 
@@ -139,7 +141,7 @@ async def evict(call: Call, value: Any, raw: bytes, *, writer: Writer, shapes: S
     call.dry_run = call.dry_run or dry_run
     if not call.dry_run:
         # Says to whoever counts failures of pods that this was none.
-        told = await writer.update(call, lambda pod: _tell_eviction(call, pod, wish))
+        told = await writer.update(call, lambda pod: _tell_eviction(call, pod, wish), ending=True)
         if wish.resource_version and told.obj is not None:
             wish = dataclasses.replace(wish, resource_version=told.obj["metadata"]["resourceVersion"])
     await writer.delete(call, wish)
