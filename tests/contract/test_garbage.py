@@ -209,6 +209,13 @@ def test_namespace_tells_what_it_waits_for(api: Api, space: Space) -> None:
     wire.eventually(lambda: api.gone(path), "the empty namespace is gone", within=45)
 
 
+def test_odd_conditions_do_not_keep_a_namespace(api: Api, space: Space) -> None:
+    path = f"/api/v1/namespaces/{space.name}"
+    api.merge(f"{path}/status", {"status": {"conditions": [{"status": "True"}, {"type": "NamespaceContentRemaining"}]}})
+    api.delete(path)
+    wire.eventually(lambda: api.gone(path), "the namespace is gone", within=45)
+
+
 def test_a_finalizer_of_somebody_else_keeps_an_empty_namespace(api: Api, space: Space) -> None:
     path = f"/api/v1/namespaces/{space.name}"
     api.merge(path, {"metadata": {"finalizers": [FINALIZER]}})

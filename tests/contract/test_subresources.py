@@ -40,6 +40,15 @@ def test_scale_with_an_old_version_is_a_conflict(api: Api, space: Space) -> None
     assert api.put(f"{path}/scale", scale, expect=409)["reason"] == "Conflict"
 
 
+@pytest.mark.parametrize("patch", [5, None, "x", True, {"spec": {"replicas": 1}}])
+def test_json_patch_that_is_no_list_is_a_bad_request(api: Api, space: Space, patch: Any) -> None:
+    path = space.of("apps/v1", "deployments", "one")
+    api.post(space.of("apps/v1", "deployments"), builders.deployment("one"))
+    for subresource in ("", "/scale", "/status"):
+        answer = api.send("PATCH", path + subresource, json.dumps(patch).encode(), content_type=wire.JSON_PATCH)
+        assert (subresource, answer.code, answer.body["reason"]) == (subresource, 400, "BadRequest")
+
+
 def test_negative_scale_is_refused(api: Api, space: Space) -> None:
     api.post(space.of("apps/v1", "deployments"), builders.deployment("one"))
     path = space.of("apps/v1", "deployments", "one", "scale")

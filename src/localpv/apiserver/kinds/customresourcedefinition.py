@@ -142,11 +142,11 @@ def _conditions(crd: Object, conflict: tuple[str, str] | None, now: str) -> list
 
 def _set_condition(conditions: list[Object], kind: str, value: tuple[str, str, str], now: str) -> None:
     status, reason, message = value
-    present = next((condition for condition in conditions if condition["type"] == kind), None)
+    present = next((condition for condition in conditions if condition.get("type") == kind), None)
     if present is None:
         present = {"type": kind, "status": "", "lastTransitionTime": ""}
         conditions.append(present)
-    if present["status"] != status:
+    if present.get("status") != status:
         present["status"], present["lastTransitionTime"] = status, now
     present["reason"], present["message"] = reason, message
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -19,12 +20,20 @@ from localpv.store.store import Store
 from localpv.store.table import Change, Event, Row
 from localpv.turns import Turn
 
+log = logging.getLogger(__name__)
+
 PREFIX = "namespaces"
 PODS = "pods"
 FINALIZER = "kubernetes"
 
 MOST_FAILURES: Final = 10
 """Reasons that are told why something could not be deleted."""
+
+MOST_TOLD: Final = 50
+"""Resources, or finalizers, that are told to be left; what is in a namespace may have tens of thousands."""
+
+LONGEST_TOLD: Final = 330
+"""Characters of a finalizer or a reason that are told."""
 
 
 class NamespaceKeeper:
@@ -69,11 +78,11 @@ class NamespaceKeeper:
             return False
         self._leaving.add(name)
         left = await self._empty(name)
-        await self._tell(name, left)
+        told = await self._tell(name, left)
         if left.failures:
             return True
         if left.counts:
-            return False  # the next thing that goes makes us look again
+            return not told  # the next thing that goes makes us look again
         finalizers = [entry for entry in namespace.get("spec", {}).get("finalizers", ()) if entry != FINALIZER]
 
         def finalized(live: Object) -> Object:
@@ -151,8 +160,9 @@ class NamespaceKeeper:
         if count:
             left.counts[f"{kind.resource.plural}.{kind.resource.group}"] = count
 
-    async def _tell(self, name: str, left: _Left) -> None:
-        """Say in the namespace's status what it waits for."""
+    async def _tell(self, name: str, left: _Left) -> bool:
+        """Say in the namespace's status what it waits for, and return whether that worked. It is no reason to keep a
+        namespace that waits for nothing: its status is the tenant's to write, and may be such that all is refused."""
 
         def with_conditions(live: Object) -> Object:
             conditions = live.setdefault("status", {}).setdefault("conditions", [])
@@ -161,8 +171,14 @@ class NamespaceKeeper:
                 _set_condition(conditions, kind, "True" if trouble else "False", *(trouble or (reason, message)))
             return live
 
-        with contextlib.suppress(NotFound, Conflict):
+        try:
             await self._writer.update(Call(kind=self._kind(), name=name, subresource="status"), with_conditions)
+        except (NotFound, Conflict):
+            pass  # gone, or about to be looked at again
+        except ApiError as error:
+            log.warning("cannot tell what a namespace waits for namespace=%s reason=%s", name, error.message)
+            return False
+        return True
 
 
 _AS_WISHED: Final = {
@@ -196,23 +212,29 @@ class _Left:
         """Reason and message of a condition that is not as wished."""
         match condition:
             case "NamespaceDeletionContentFailure" if self.failures:
-                listed = f"{len(self.failures)} remaining: {', '.join(self.failures[:MOST_FAILURES])}"
+                told = ", ".join(failure[:LONGEST_TOLD] for failure in self.failures[:MOST_FAILURES])
+                listed = f"{len(self.failures)} remaining: {told}"
                 return "ContentDeletionFailed", f"Failed to delete all resource types, {listed}"
             case "NamespaceContentRemaining" if self.counts:
-                listed = ", ".join(
-                    sorted(f"{what} has {count} resource instances" for what, count in self.counts.items())
-                )
+                listed = _listed(f"{what} has {count} resource instances" for what, count in self.counts.items())
                 return "SomeResourcesRemain", f"Some resources are remaining: {listed}"
             case "NamespaceFinalizersRemaining" if self.finalizers:
-                listed = ", ".join(
-                    sorted(f"{name} in {count} resource instances" for name, count in self.finalizers.items())
+                listed = _listed(
+                    f"{name[:LONGEST_TOLD]} in {count} resource instances" for name, count in self.finalizers.items()
                 )
                 return "SomeFinalizersRemain", f"Some content in the namespace has finalizers remaining: {listed}"
         return None
 
 
+def _listed(entries: Iterable[str]) -> str:
+    """In order; of very many the first. The message is kept in the namespace, and written anew with each that goes."""
+    found = sorted(entries)
+    more = [f"and {len(found) - MOST_TOLD} more"] if len(found) > MOST_TOLD else []
+    return ", ".join(found[:MOST_TOLD] + more)
+
+
 def _set_condition(conditions: list[Object], kind: str, status: str, reason: str, message: str) -> None:
-    present = next((entry for entry in conditions if entry["type"] == kind), None)
+    present = next((entry for entry in conditions if entry.get("type") == kind), None)
     if present is None:
         present = {"type": kind}
         conditions.append(present)
