@@ -63,11 +63,12 @@ class Insides:
         return await self._log(request, logs.lines(call, pod, pods=self.pods))
 
     async def _log(self, request: web.BaseRequest, pieces: AsyncIterator[bytes]) -> web.StreamResponse:
+        sink = _Socket(request) if executing.is_upgrade(request) else _Body()
         first = await anext(pieces, b"")  # before the answer begins, so that a refusal can still be one
-        sink = _Socket() if executing.is_upgrade(request) else _Body()
-        await sink.response.prepare(request)
-        closing, gone = asyncio.ensure_future(self._closing.wait()), asyncio.ensure_future(sink.gone())
+        closing, gone = asyncio.ensure_future(self._closing.wait()), None
         try:
+            await sink.response.prepare(request)
+            gone = asyncio.ensure_future(sink.gone())
             if first:
                 await sink.write(first)
             while not self._closing.is_set():
@@ -86,7 +87,8 @@ class Insides:
         except ConnectionError:
             pass  # the client has seen enough
         finally:
-            gone.cancel()
+            if gone is not None:
+                gone.cancel()
             closing.cancel()
             if isinstance(pieces, AsyncGenerator):
                 await pieces.aclose()
@@ -114,8 +116,9 @@ class _Body:
 class _Socket:
     """A log over a WebSocket, as browsers read it: each piece is a message."""
 
-    def __init__(self) -> None:
+    def __init__(self, request: web.BaseRequest) -> None:
         self.response = web.WebSocketResponse(protocols=("binary.k8s.io",))
+        executing.check_upgrade(self.response, request)
 
     async def write(self, piece: bytes) -> None:
         await self.response.send_bytes(piece)

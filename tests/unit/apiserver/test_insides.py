@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import ssl
 from collections.abc import AsyncIterator
@@ -14,7 +15,7 @@ import pytest
 from localpv.api.objects import Object
 from localpv.apiserver.pod_access import LogOptions, Process
 from localpv.apiserver.server import ApiServer, Settings
-from localpv.errors import BadRequest
+from localpv.errors import BadRequest, HostError, Unavailable
 
 POD = {
     "apiVersion": "v1",
@@ -23,16 +24,21 @@ POD = {
     "spec": {"containers": [{"name": "one", "image": "busybox"}, {"name": "two", "image": "busybox"}]},
 }
 PODS = "/api/v1/namespaces/default/pods"
+PROTOCOLS = ("v5.channel.k8s.io",)
 
 
 class LocalProcess:
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
         self.sizes: list[tuple[int, int]] = []
+        self.trouble: Exception | None = None
+        """What is in the way of reading what it writes."""
 
     async def output(self) -> AsyncIterator[tuple[int, bytes]]:
         for channel, stream in ((1, self._process.stdout), (2, self._process.stderr)):
             assert stream is not None
+            if self.trouble is not None:
+                raise self.trouble
             while data := await stream.read(1 << 16):
                 yield channel, data
 
@@ -64,6 +70,9 @@ class LocalPods:
         self.text: list[bytes] = []
         self.asked: list[tuple[str, LogOptions]] = []
         self.started: list[LocalProcess] = []
+        self.trouble: Exception | None = None
+        """What is in the way of every command."""
+        self.trouble_of_processes: Exception | None = None
         self.more = asyncio.Event()
         self.left = asyncio.Event()
         """Nobody follows a log any more."""
@@ -84,9 +93,12 @@ class LocalPods:
     async def exec(self, pod: Object, container: str, command: tuple[str, ...], *, stdin: bool, tty: bool) -> Process:
         if container == "two":
             raise BadRequest('container "two" of pod web is not running')
+        if self.trouble is not None:
+            raise self.trouble
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, stderr=pipe)
         self.started.append(LocalProcess(process))
+        self.started[-1].trouble = self.trouble_of_processes
         return self.started[-1]
 
 
@@ -235,6 +247,8 @@ async def test_command_reads_input_until_the_client_closes_it(http: aiohttp.Clie
     async with http.ws_connect(f"{PODS}/web/exec", params=query, protocols=("v5.channel.k8s.io",)) as socket:
         await socket.send_bytes(b"\x00some ")
         await socket.send_bytes(b"\x04" + json.dumps({"Width": 80, "Height": 24}).encode())
+        for odd in ({"Width": 70_000, "Height": 24}, {"Width": 80, "Height": -1}, {"Width": 80}, []):
+            await socket.send_bytes(b"\x04" + json.dumps(odd).encode())
         await socket.send_bytes(b"\x00words")
         await socket.send_bytes(b"\xff\x00")
         channels = await heard(socket)
@@ -275,6 +289,67 @@ async def test_container_that_does_not_run_is_told_as_the_outcome(http: aiohttp.
     outcome = json.loads(channels[3])
     assert (outcome["kind"], outcome["status"], outcome["code"]) == ("Status", "Failure", 400)
     assert outcome["message"] == 'container "two" of pod web is not running'
+
+
+TROUBLES: list[tuple[Exception, int, str]] = [
+    (HostError("runc broke"), 500, "runc broke"),
+    (OSError(errno.E2BIG, "Argument list too long"), 500, "Argument list too long"),
+    (ValueError("embedded null byte"), 500, "embedded null byte"),
+    (KeyError("x"), 500, "the server met an error of its own; its log has more"),
+    (Unavailable("later"), 503, "later"),
+]
+
+
+@pytest.mark.parametrize("during", [False, True], ids=["at the start", "on the way"])
+@pytest.mark.parametrize(("trouble", "code", "sentence"), TROUBLES, ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize("protocol", ["v5.channel.k8s.io", "channel.k8s.io"])
+async def test_whatever_fails_after_the_handshake_is_told_as_the_outcome(
+    http: aiohttp.ClientSession,
+    pods: LocalPods,
+    trouble: Exception,
+    code: int,
+    sentence: str,
+    protocol: str,
+    during: bool,
+) -> None:
+    pods.trouble, pods.trouble_of_processes = (None, trouble) if during else (trouble, None)
+    async with http.ws_connect(f"{PODS}/web/exec", params=command("true"), protocols=(protocol,)) as socket:
+        channels = await heard(socket)
+        assert socket.close_code == 1000
+    assert list(channels) == [3]
+    if protocol == "channel.k8s.io":
+        assert sentence in channels[3].decode()
+        return
+    outcome = json.loads(channels[3])
+    assert (outcome["kind"], outcome["status"], outcome["code"]) == ("Status", "Failure", code)
+    assert sentence in outcome["message"]
+
+
+async def test_word_with_a_nul_is_told_as_the_outcome(http: aiohttp.ClientSession) -> None:
+    async with http.ws_connect(f"{PODS}/web/exec", params=command("true", "a\0b"), protocols=PROTOCOLS) as socket:
+        outcome = json.loads((await heard(socket))[3])
+    assert (outcome["code"], outcome["reason"]) == (500, "InternalError")
+    assert outcome["message"] == "the command cannot be run: embedded null byte"
+
+
+@pytest.mark.parametrize("path", ["log", "exec"])
+@pytest.mark.parametrize("lacking", ["Sec-WebSocket-Key", "Sec-WebSocket-Version", "Connection"])
+async def test_malformed_handshake_is_a_bad_request(
+    http: aiohttp.ClientSession, pods: LocalPods, path: str, lacking: str
+) -> None:
+    headers = {
+        "Upgrade": "websocket",
+        "Connection": "Upgrade",
+        "Sec-WebSocket-Version": "13",
+        "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==",
+    }
+    headers[lacking] = "close" if lacking == "Connection" else "odd"
+    pods.text = [b"first\n"]
+    async with http.get(f"{PODS}/web/{path}", params=command("true", follow="true"), headers=headers) as answer:
+        assert answer.status == 400
+        assert (await answer.json())["reason"] == "BadRequest"
+    assert not pods.started
+    assert not pods.asked, "no log is left open"
 
 
 async def test_who_may_only_read_pods_cannot_run_commands_in_them(http: aiohttp.ClientSession, pods: LocalPods) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from typing import Annotated
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -20,7 +21,7 @@ from localpv.api.objects import Object
 from localpv.apiserver.call import Call
 from localpv.apiserver.pod_access import PodAccess, Process
 from localpv.apiserver.verbs import logs
-from localpv.errors import ApiError, BadRequest
+from localpv.errors import ApiError, BadRequest, HostError, InternalError
 
 log = logging.getLogger(__name__)
 
@@ -31,8 +32,18 @@ _WITH_STATUS = PROTOCOLS[:2]
 _STDIN, _STDOUT, _STDERR, _OUTCOME, _RESIZE, _CLOSE = 0, 1, 2, 3, 4, 255
 
 
+_Cells = Annotated[int, msgspec.Meta(ge=0, le=0xFFFF)]
+"""What a terminal can be told of its width or height."""
+
+
 def is_upgrade(request: web.BaseRequest) -> bool:
     return request.headers.get("Upgrade", "").lower() == "websocket"
+
+
+def check_upgrade(socket: web.WebSocketResponse, request: web.BaseRequest) -> None:
+    """Refuse a request with a malformed handshake while it can still be answered."""
+    if not socket.can_prepare(request).ok:
+        raise BadRequest("the request asks for a WebSocket and cannot become one")
 
 
 async def run(request: web.BaseRequest, call: Call, pod: Object, *, pods: PodAccess) -> web.WebSocketResponse:
@@ -49,21 +60,39 @@ async def run(request: web.BaseRequest, call: Call, pod: Object, *, pods: PodAcc
     if not is_upgrade(request):
         raise BadRequest("exec needs a WebSocket here; kubectl 1.31 and newer use one by themselves")
     socket = web.WebSocketResponse(protocols=PROTOCOLS, max_msg_size=16 << 20)
-    if not socket.can_prepare(request).ok:
-        raise BadRequest("the request asks for a WebSocket and cannot become one")
+    check_upgrade(socket, request)
     await socket.prepare(request)
     try:
         process = await pods.exec(pod, container, command, stdin=stdin, tty=tty)
-    except ApiError as error:
+    except Exception as error:
         # Inside the protocol for the same reason: it is the outcome, not a server that speaks no WebSocket.
-        await _send_outcome(socket, status.to_status(error))
-        await socket.close()
+        with contextlib.suppress(ConnectionError):
+            await _send_outcome(socket, _failure(error))
+            await socket.close()
         return socket
     try:
         await _carry(socket, process, stdin=stdin, stdout=call.flag("stdout"), stderr=call.flag("stderr"))
+    except Exception:
+        log.exception("cannot carry the streams of a command pod=%s container=%s", call.name, container)
     finally:
         await process.close()
     return socket
+
+
+def _failure(error: Exception) -> Object:
+    """The outcome of a command that could not be started, or not be followed to its end."""
+    match error:
+        case ApiError():
+            return status.to_status(error)
+        case HostError():
+            log.warning("a command failed reason=%s", error.message)
+            return status.to_status(InternalError(error.message))
+        case OSError() | ValueError():  # a word that no program can be given: with a NUL in it, or too long
+            log.warning("a command failed reason=%s", error)
+            return status.to_status(InternalError(f"the command cannot be run: {error}"))
+        case _:
+            log.error("a command failed", exc_info=error)
+            return status.to_status(InternalError("the server met an error of its own; its log has more"))
 
 
 async def _carry(socket: web.WebSocketResponse, process: Process, *, stdin: bool, stdout: bool, stderr: bool) -> None:
@@ -88,10 +117,16 @@ async def _carry(socket: web.WebSocketResponse, process: Process, *, stdin: bool
 
 
 async def _tell(socket: web.WebSocketResponse, process: Process, wanted: set[int]) -> None:
-    async for channel, data in process.output():
-        if channel in wanted:
-            await socket.send_bytes(bytes((channel,)) + data)
-    await _send_outcome(socket, _outcome(await process.wait()))
+    try:
+        async for channel, data in process.output():
+            if channel in wanted:
+                await socket.send_bytes(bytes((channel,)) + data)
+        outcome = _outcome(await process.wait())
+    except ConnectionError:
+        raise
+    except Exception as error:
+        outcome = _failure(error)
+    await _send_outcome(socket, outcome)
 
 
 async def _send_outcome(socket: web.WebSocketResponse, outcome: Object) -> None:
@@ -130,7 +165,7 @@ async def _listen(socket: web.WebSocketResponse, process: Process, *, stdin: boo
 
 async def _resize(process: Process, data: bytes) -> None:
     try:
-        size = msgspec.json.decode(data, type=dict[str, int])
+        size = msgspec.json.decode(data, type=dict[str, _Cells])
         await process.resize(size["Width"], size["Height"])
     except (msgspec.DecodeError, KeyError) as error:
         log.debug("a size of a terminal that cannot be read reason=%s", error)
