@@ -40,13 +40,22 @@ def test_scale_with_an_old_version_is_a_conflict(api: Api, space: Space) -> None
     assert api.put(f"{path}/scale", scale, expect=409)["reason"] == "Conflict"
 
 
-@pytest.mark.parametrize("patch", [5, None, "x", True, {"spec": {"replicas": 1}}])
+@pytest.mark.parametrize("patch", [5, "x", True, {"spec": {"replicas": 1}}])
 def test_json_patch_that_is_no_list_is_a_bad_request(api: Api, space: Space, patch: Any) -> None:
     path = space.of("apps/v1", "deployments", "one")
     api.post(space.of("apps/v1", "deployments"), builders.deployment("one"))
     for subresource in ("", "/scale", "/status"):
         answer = api.send("PATCH", path + subresource, json.dumps(patch).encode(), content_type=wire.JSON_PATCH)
         assert (subresource, answer.code, answer.body["reason"]) == (subresource, 400, "BadRequest")
+
+
+def test_json_patch_that_is_null_changes_nothing(api: Api, space: Space) -> None:
+    path = space.of("apps/v1", "deployments", "one")
+    made = api.post(space.of("apps/v1", "deployments"), builders.deployment("one"))
+    for subresource in ("", "/scale", "/status"):
+        patched = api.send("PATCH", path + subresource, b"null", content_type=wire.JSON_PATCH)
+        assert (patched.code, patched.body["metadata"]["uid"]) == (200, made["metadata"]["uid"])
+    assert api.get(path)["metadata"]["generation"] == 1
 
 
 def test_negative_scale_is_refused(api: Api, space: Space) -> None:

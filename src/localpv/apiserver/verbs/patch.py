@@ -48,6 +48,8 @@ async def patch(call: Call, raw: bytes, media_type: str, *, writer: Writer) -> R
     if media_type == APPLY:
         return await _apply(call, raw, writer=writer)
     value = body.decode_json(raw, most=body.most_values(call))
+    if media_type == JSON_PATCH:
+        value = operations(value)
     change = changer(call, value, media_type)
     findings = strict_findings(value, raw, media_type) if call.field_validation != "Ignore" else []
 
@@ -57,11 +59,16 @@ async def patch(call: Call, raw: bytes, media_type: str, *, writer: Writer) -> R
     return await writer.update(call, transform, patching=True)
 
 
+def operations(value: Any) -> list[Any]:
+    """What a JSON patch asks for; null is a list without any to Go."""
+    if not isinstance(value, list | None):
+        raise BadRequest("a JSON patch is a list of operations")
+    return value or []
+
+
 def changer(call: Call, value: Any, media_type: str) -> Transform:
     """The patch as a function from object to object; not for apply."""
     if media_type == JSON_PATCH:
-        if not isinstance(value, list):
-            raise BadRequest("a JSON patch is a list of operations")
         return lambda obj: json_patch.apply(obj, value)
     if not isinstance(value, dict):
         raise BadRequest("the patch must be a JSON object")

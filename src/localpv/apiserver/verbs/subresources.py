@@ -37,8 +37,8 @@ async def patch_scale(call: Call, raw: bytes, media_type: str, *, writer: Writer
     value = body.decode_json(raw)
     if media_type not in (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH):
         raise UnsupportedMediaType(f"a Scale takes {JSON_PATCH} and {MERGE_PATCH}, not {media_type}")
-    if media_type == JSON_PATCH and not isinstance(value, list):
-        raise BadRequest("a JSON patch is a list of operations")
+    if media_type == JSON_PATCH:
+        value = patching.operations(value)
     apply = json_patch.apply if media_type == JSON_PATCH else merge_patch.apply
     findings = patching.strict_findings(value, raw, media_type) if call.field_validation != "Ignore" else []
 
