@@ -268,6 +268,8 @@ def test_another_header_is_refused_whoever_signed_it(header: Object) -> None:
         ("system:serviceaccount:a:b:c", None),
         ("system:serviceaccount:a:", None),
         ("system:serviceaccount:A:b", None),
+        ("System:serviceaccount:a:b", None),
+        ("a-user-of-22-lettersXXa:b", None),
         ("alice", None),
     ],
 )

@@ -269,6 +269,19 @@ async def test_a_mistake_of_ours_is_a_failure_and_not_the_end(world: World) -> N
     assert (world.cleaning(name).state, world.cleaning(name).reason) == ("Failed", "Mistake")
 
 
+async def test_attempts_are_counted_by_how_they_end(world: World) -> None:
+    name = world.add()
+    world.disk(name).fails = [ZeroDivisionError("oops")]
+    await world.step(name)
+    await world.clock.advance(3600)
+    await world.step(name)
+    assert world.cleaning(name).state == "Verified"
+    assert [words[0] for words in world.told.counted] == ["began", "failed", "began", "verified"]
+    assert len({words[1:3] for words in world.told.counted}) == 1, "the mode and the method are the same"
+    assert world.told.counted[1][3] == "Mistake"
+    assert world.told.counted[3][3] == str(world.cleaning(name).bytes_total)
+
+
 @pytest.mark.seed("DEL-10")
 async def test_events_tell_that_it_began_takes_long_and_ended(world: World) -> None:
     name = world.add()

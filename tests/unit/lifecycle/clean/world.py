@@ -223,6 +223,16 @@ class Told(Silent):
     def __init__(self) -> None:
         self.events: list[tuple[str, str, bool]] = []
         self.refusals: list[str] = []
+        self.counted: list[tuple[str, ...]] = []
+
+    def began(self, mode: str, method: str) -> None:
+        self.counted.append(("began", mode, method))
+
+    def verified(self, mode: str, method: str, *, seconds: float, size_bytes: int) -> None:
+        self.counted.append(("verified", mode, method, str(size_bytes)))
+
+    def failed(self, mode: str, method: str, reason: str) -> None:
+        self.counted.append(("failed", mode, method, reason))
 
     def tell(self, about: Kind, reason: str, message: str, *, warning: bool = False) -> None:
         self.events.append((str(reason), message, warning))

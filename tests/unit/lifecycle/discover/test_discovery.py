@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,12 @@ from localpv.api.kinds.localdisk import (
     OfferedVolume,
 )
 from localpv.lifecycle.config.globs import NamePattern
+from localpv.lifecycle.discover.discovery import AGAIN_SECONDS
 from localpv.lifecycle.records.folder import FolderRecords
 from localpv.lifecycle.records.names import disk_name
 from localpv.model.devices import DeviceKind, DeviceNumber
 from localpv.model.marks import Mark
+from localpv.runtime.controller import Done, LookAgain
 from localpv.testing.fake_host import ROOT_BYTES, FakeMachine
 from localpv.testing.fake_mounting import FakeMarks
 from localpv.testing.waiting import eventually
@@ -501,6 +504,26 @@ async def test_disk_held_for_a_moment_is_offered_as_soon_as_it_is_free(world: Wo
     world.machine.disks[Path("/dev/sdb")].held = False  # and nobody tells
 
     await world.until("a", "Available")
+
+
+async def test_disk_that_stays_busy_is_asked_a_few_times_and_then_with_every_round(world: World) -> None:
+    ask = partial(world.discovery._ask_again, world.place("a"))
+    waits = [LookAgain(after=seconds) for seconds in AGAIN_SECONDS]
+    assert [ask() for _ in range(len(waits) + 2)] == [*waits, Done(), Done()]
+    world.discovery._calm(world.place("a"))
+    assert ask() == waits[0], "what was calm is asked as often again"
+
+
+async def test_two_paths_to_one_disk_are_offered_once_and_a_shared_name_is_no_sign_of_that(world: World) -> None:
+    world.machine.add_disk("/dev/sdb", wwn="0x5000", size_bytes=GIB)
+    world.machine.link(f"{FOLDER}/a", "/dev/sdb")
+    await world.until("a", "Available")
+    world.machine.add_disk("/dev/sdc", wwn="0x5000", size_bytes=GIB)
+    world.machine.add_disk("/dev/sdd", wwn="0x5000", size_bytes=2 * GIB)
+    world.machine.link(f"{FOLDER}/path", "/dev/sdc")
+    world.machine.link(f"{FOLDER}/larger", "/dev/sdd")
+    await world.until("path", "Unavailable", "DuplicateDevice")
+    await world.until("larger", "Available")
 
 
 async def test_hung_disk_delays_nobody_else_and_comes_back(world: World) -> None:

@@ -11,7 +11,7 @@ from tests.unit.lifecycle.worlds import CLASS, HOST_DIR, NODE, NODE_UID, World, 
 from localpv import errors
 from localpv.api.kinds import LocalVolumeSource, ObjectMeta, PersistentVolume, PersistentVolumeSpec
 from localpv.api.kinds.localdisk import Cleaning, CleaningState, OfferedVolume, Phase
-from localpv.lifecycle.publish import naming
+from localpv.lifecycle.publish import naming, volume
 
 SHORT = naming.volume_name("disk1", NODE, CLASS)
 LONG = naming.long_volume_name("disk1", NODE, CLASS)
@@ -284,6 +284,41 @@ def test_volume_is_not_taken_over_before_its_disk_has_been_looked_at(world: Worl
     world.settle()
     assert world.disk.spec.volume is None
     assert world.disk.status.conditions[0].reason == "UnknownIdentity"
+
+
+def test_unused_volume_that_is_on_its_way_out_is_not_taken_over(world: World) -> None:
+    volume = world.published()
+    world.volumes.set_others("others/hold")
+    world.volumes.remove(volume.key)
+    world.records.put(world.disk, spec=replace(world.disk.spec, volume=None, identity=None))
+    world.look()
+    world.settle()
+    assert world.disk.spec.volume is None, "others hold it still"
+    world.volumes.set_others()
+    world.settle()
+    assert world.volume is not None and world.volume.metadata.uid != volume.metadata.uid
+    assert world.disk.spec.clean is None
+
+
+@pytest.mark.parametrize("change", ["class", "maker", "disk"])
+def test_path_that_a_volume_of_another_offers_is_not_offered_again(world: World, change: str) -> None:
+    found = a_classic_volume(world, "others")
+    meta = replace(found.metadata, labels={naming.NODE_LABEL: NODE})
+    if change == "class":
+        found = replace(found, spec=replace(found.spec, storage_class_name="slow"))
+    elif change == "maker":
+        meta = replace(meta, annotations={})
+    else:
+        meta = replace(meta, annotations={**meta.annotations, volume.DISK: "another-disk"})
+    world.volumes.now["others"] = replace(found, metadata=meta)
+    world.find_disk()
+    world.settle()
+    assert set(world.volumes.now) == {"others"} and world.disk.spec.volume is None
+    assert world.disk.status.conditions[0].reason == "PathTaken"
+    assert "others" in world.disk.status.conditions[0].message
+    world.volumes.now.clear()
+    world.settle()
+    assert set(world.volumes.now) == {SHORT}
 
 
 def test_volume_that_was_seen_but_is_gone_is_not_taken_over(world: World) -> None:

@@ -388,6 +388,14 @@ def test_volume_of_another_disk_is_never_touched_on_behalf_of_a_forged_record(wo
     assert world.volume.spec.claim_ref is not None
 
 
+@pytest.mark.parametrize("phase", ["Available", "Bound", "Released"])
+def test_volume_with_the_recorded_uid_is_left_alone_when_it_was_not_made_for_the_disk(world: World, phase: str) -> None:
+    world.released()
+    world.volumes.phase(naming.volume_name("disk1", worlds.NODE, CLASS), phase)
+    action = deciding.decide(world.disk, world.volume, owned=False)
+    assert isinstance(action, deciding.Tell) and action.reason == "NotOurVolume"
+
+
 def test_volume_made_anew_by_somebody_takes_the_place_of_the_old(world: World) -> None:
     first = world.published()
     world.bind()
