@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 
+from localpv.cli import loading
 from localpv.cli.common import connection, connection_options
 from localpv.errors import ConfigurationError
 
@@ -77,8 +78,11 @@ def _serve_node(
     listen_address: str,
     log_level: str,
 ) -> None:
-    from localpv.lifecycle.config import environment
-    from localpv.programs.node_parts import Settings
+    with loading.calm():
+        from localpv.lifecycle.config import environment
+        from localpv.programs.node_parts import Settings
+
+        loaded = import_module(f"localpv.programs.{program}")
 
     _start_logging(log_level)
     told = environment.read(os.environ)
@@ -91,7 +95,7 @@ def _serve_node(
         namespace=told.namespace,
         state=state,
     )
-    asyncio.run(import_module(f"localpv.programs.{program}").run(settings, *details))
+    asyncio.run(loaded.run(settings, *details))
 
 
 @click.command()
@@ -148,8 +152,9 @@ def manager(
     log_level: str,
 ) -> None:
     """Publish disks of all nodes as PersistentVolumes and order their cleaning; the only writer of PVs."""
-    from localpv.lifecycle.config import environment
-    from localpv.programs import manager as program
+    with loading.calm():
+        from localpv.lifecycle.config import environment
+        from localpv.programs import manager as program
 
     _start_logging(log_level)
     asyncio.run(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from localpv import __version__
+from localpv.cli import loading
 from localpv.cli.lazy import LazyGroup
 from localpv.errors import ConfigurationError, LocalpvError
 
@@ -195,7 +196,8 @@ def _start_logging(level: str) -> None:
 @_engine_options
 def apiserver(log_level: str, **options: Any) -> None:
     """Run the API server alone."""
-    from localpv.programs import apiserver as program
+    with loading.calm():
+        from localpv.programs import apiserver as program
 
     _start_logging(log_level)
     asyncio.run(program.run(_settings(**options)))
@@ -212,7 +214,8 @@ def apiserver(log_level: str, **options: Any) -> None:
 @click.option("--demo", is_flag=True, help="Make a few demo volumes to look at.")
 def up(log_level: str, config: Path | None, demo: bool, **options: Any) -> None:
     """Run the embedded engine and everything else on this machine."""
-    from localpv.programs import up as program
+    with loading.calm():
+        from localpv.programs import up as program
 
     on_terminal = sys.stdout.isatty()
     # The live view and log lines do not go together on one screen.
