@@ -5,7 +5,6 @@ It watches what must never happen to a volume and writes it down at the moment i
 
 from __future__ import annotations
 
-import copy
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +14,7 @@ import msgspec
 from localpv import errors
 from localpv.api import status as statuses
 from localpv.api.objects import Object
+from localpv.api.patch.values import copied
 from localpv.client.transport import Answer, Request
 from localpv.testing.api import FakeApi
 
@@ -48,7 +48,7 @@ class Server(FakeApi):
         if not old["metadata"].get("finalizers"):
             self.remove(path)
         elif "deletionTimestamp" not in old["metadata"]:
-            marked = copy.deepcopy(old)
+            marked = copied(old)
             marked["metadata"]["deletionTimestamp"] = "2030-01-01T00:00:00Z"
             self.put(path, marked)
 
@@ -103,7 +103,7 @@ class Server(FakeApi):
 
 
 def _merged(old: Object, patch: Object) -> Object:
-    made: Any = copy.deepcopy(old)
+    made: Any = copied(old)
     for name, value in patch.items():
         if value is None:
             made.pop(name, None)

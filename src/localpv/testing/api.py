@@ -7,7 +7,6 @@ than merge patches, or subresources: what a server answers is tested with real s
 from __future__ import annotations
 
 import asyncio
-import copy
 import itertools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,6 +17,7 @@ import msgspec
 from localpv import errors
 from localpv.api import status as statuses
 from localpv.api.objects import Object
+from localpv.api.patch.values import copied
 from localpv.client.transport import Answer, Request
 
 END = None
@@ -54,7 +54,7 @@ class FakeApi:
         """Create or replace an object behind the clients' backs."""
         self._version = next(self._versions)
         kind = "MODIFIED" if path in self.objects else "ADDED"
-        stored = copy.deepcopy(obj)
+        stored: Object = copied(obj)
         stored.setdefault("metadata", {})["resourceVersion"] = str(self._version)
         stored["metadata"].setdefault("name", path.rpartition("/")[2])
         stored["metadata"].setdefault("uid", f"uid-{self._version}")
@@ -64,7 +64,7 @@ class FakeApi:
 
     def remove(self, path: str) -> Object:
         self._version = next(self._versions)
-        gone = copy.deepcopy(self.objects.pop(path))
+        gone: Object = copied(self.objects.pop(path))
         gone["metadata"]["resourceVersion"] = str(self._version)
         self._record("DELETED", path, gone)
         return gone

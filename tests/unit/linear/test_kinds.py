@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 import json
 from typing import Any
@@ -13,6 +12,7 @@ from tests.unit.linear import growth, kinds
 from localpv.api import names, status
 from localpv.api.managed import track
 from localpv.api.patch import strategic
+from localpv.api.patch.values import copied
 from localpv.apiserver import body
 from localpv.apiserver.call import Call
 from localpv.apiserver.registry import Kind
@@ -63,7 +63,7 @@ def written(kind: Kind, obj: dict[str, Any]) -> None:
     wrong += [*strategy.validate(obj), *strategy.validate_create(obj)]
     status.invalid(kind.resource.kind, kind.resource.group, "a", wrong)
     strategy.warnings(obj)
-    old = copy.deepcopy(obj)
+    old = copied(obj)
     new = strategic.strategic_merge(old, obj, kind.node)
     strategy.prepare_for_update(new, old)
     names.validate_object_meta_update(new["metadata"], old["metadata"])
