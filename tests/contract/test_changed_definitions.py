@@ -115,3 +115,30 @@ def test_an_update_that_changes_nothing_stores_what_readers_see(api: Api, space:
     assert after["spec"] == NOW
     assert after["metadata"]["resourceVersion"] != before["metadata"]["resourceVersion"]
     assert api.put(path, after) == after
+
+
+def two_versions(*, storage: str, first: Any = OLD) -> list[Any]:
+    """v1 knows a color, v2 a mode; both a size."""
+    return [custom.a_version(name, schema, storage=name == storage) for name, schema in (("v1", first), ("v2", NEW))]
+
+
+MOVED = PLAN.kind(versions=two_versions(storage="v1"))
+
+
+def test_it_keeps_what_the_version_knows_that_it_was_stored_in(api: Api, space: Space) -> None:
+    kind = MOVED
+    path = kind.path(space, "one")
+    api.post(kind.path(space), kind.object("one", spec={"size": 1, "color": "red"}))
+    first = custom.with_spec(
+        {"size": {"type": "integer"}, "color": {"type": "string"}, "tag": {"type": "string", "default": "new"}}
+    )
+    versions = two_versions(storage="v2", first=first)
+    api.merge(f"{custom.DEFINITIONS}/{kind.name}", {"spec": {"versions": versions}})
+    expected = {"size": 1, "color": "red", "tag": "new"}
+    wire.eventually(lambda: seen(api, path) == expected, "the change is in force, and nothing is lost by it")
+    (item,) = api.get(kind.path(space))["items"]
+    assert item["spec"] == expected
+    with api.watch(kind.path(space)) as watch:
+        event = watch.next()
+        assert (event.type, event.object["spec"]) == ("ADDED", expected)
+    assert "mode" not in api.get(kind.path(space, "one", version="v2"))["spec"]

@@ -127,7 +127,7 @@ def custom_kinds(definition: Object, in_force_since: int) -> list[Kind]:
     """The kinds that an established CustomResourceDefinition adds; its schemas are what they are since a revision."""
     stored = customresourcedefinition.storage_version(definition)
     several = len(definition["spec"]["versions"]) > 1
-    storage = customresourcedefinition.version_of(definition, stored)
+    up_to_date = custom.BroughtUpToDate(definition["spec"]["versions"], stored)
     found = []
     for resource in customresourcedefinition.resources_of(definition):
         version = customresourcedefinition.version_of(definition, resource.version)
@@ -143,7 +143,7 @@ def custom_kinds(definition: Object, in_force_since: int) -> list[Kind]:
                 else partial(_with_api_version, f"{resource.group}/{stored}"),
                 from_stored=partial(_with_api_version, resource.api_version) if several else None,
                 in_force_since=in_force_since,
-                brought_up_to_date=custom.BroughtUpToDate(storage) if storage is not None else None,
+                brought_up_to_date=up_to_date,
                 version_spec=version,
                 deprecation=_deprecation(resource, version),
                 scale=strategy.scale or workload_common.BUILT_IN,

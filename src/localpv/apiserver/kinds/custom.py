@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from localpv.api import fields, names
@@ -87,18 +88,27 @@ class CustomStrategy(Strategy):
 
 
 class BroughtUpToDate:
-    """Makes an object that was stored under another schema one of this: what is unknown now is gone, what has a default
-    now is there. Values that are wrong by now stay; whoever writes them again is refused."""
+    """Makes an object that was stored under another schema one of that which its version has now: what is unknown now
+    is gone, what has a default now is there. Values that are wrong by now stay; whoever writes them again is refused.
 
-    def __init__(self, version_spec: Object) -> None:
-        self._version_spec = version_spec
-        self._node: Node | None = None
+    It is the version in which the object was stored that counts: what only that one knows must not vanish because
+    another one is stored from now on. A version that is no more is read as the storage version."""
+
+    def __init__(self, versions: Sequence[Object], storage: str) -> None:
+        """`versions` are the entries of spec.versions."""
+        self._specs = {version["name"]: version for version in versions}
+        self._storage = storage
+        self._nodes: dict[str, Node] = {}
 
     def __call__(self, obj: Object) -> Object:
-        if self._node is None:
-            self._node = structural.build(self._version_spec["schema"]["openAPIV3Schema"])
-        walk.take_in(obj, self._node)
-        walk.apply_defaults(obj, self._node)
+        version = obj["apiVersion"].rpartition("/")[2]
+        if version not in self._specs:
+            version = self._storage
+        node = self._nodes.get(version)
+        if node is None:
+            node = self._nodes[version] = structural.build(self._specs[version]["schema"]["openAPIV3Schema"])
+        walk.take_in(obj, node)
+        walk.apply_defaults(obj, node)
         return obj
 
 

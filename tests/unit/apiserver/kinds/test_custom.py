@@ -5,8 +5,9 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any
 
+from localpv.api.objects import Object
 from localpv.api.resources import Resource
-from localpv.apiserver.kinds.custom import CustomStrategy
+from localpv.apiserver.kinds.custom import BroughtUpToDate, CustomStrategy
 
 RESOURCE = Resource(
     group="example.com",
@@ -135,3 +136,20 @@ def test_finalizer_without_a_domain_is_taken_with_a_warning() -> None:
     disk["metadata"]["finalizers"] = ["example.com/hold", "orphan", "hold"]
 
     assert len(PLAIN.warnings(disk)) == 1
+
+
+def test_what_was_stored_is_read_by_the_schema_of_its_own_version() -> None:
+    def version(name: str, **properties: Object) -> Object:
+        return {"name": name, "schema": {"openAPIV3Schema": {"type": "object", "properties": properties}}}
+
+    text = {"type": "string"}
+    read = BroughtUpToDate([version("v1", color=text), version("v2", mode={**text, "default": "fast"})], "v2")
+
+    def stored(name: str) -> Object:
+        return {"apiVersion": f"example.com/{name}", "kind": "Widget", "metadata": {}, "color": "red"}
+
+    assert read(stored("v1"))["color"] == "red"
+    assert "mode" not in read(stored("v1"))
+    assert read(stored("v2"))["mode"] == "fast"
+    assert "color" not in read(stored("v2"))
+    assert read(stored("v0"))["mode"] == "fast", "of a version that is no more"
