@@ -6,6 +6,7 @@ A request is made from its parts, so the meaning needs no parsing of addresses a
 from __future__ import annotations
 
 import base64
+import functools
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -105,6 +106,7 @@ NAMESPACE_TERMS = st.builds(Term, st.just("metadata.namespace"), st.sampled_from
 NODE_TERMS = st.builds(Term, st.just("spec.nodeName"), st.sampled_from(NODES), st.sampled_from((True, True, False)))
 
 
+@functools.cache
 def selectors(kind: Kind) -> st.SearchStrategy[tuple[Term, ...]]:
     """Up to two conditions on fields; kinds without nodes are now and then asked for theirs."""
     term = st.one_of(NAME_TERMS, NODE_TERMS if kind.by_node else NAME_TERMS, NAMESPACE_TERMS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from enum import Enum
 from typing import Any
@@ -31,7 +32,8 @@ def some(values: Sequence[str], most: int) -> st.SearchStrategy[list[str]]:
     return st.lists(st.sampled_from(values), min_size=1, max_size=most, unique=True)
 
 
-def rules(names: Sequence[str]) -> st.SearchStrategy[Object]:
+@functools.cache  # to make a strategy takes longer than to draw from it
+def rules(names: tuple[str, ...]) -> st.SearchStrategy[Object]:
     usual = st.fixed_dictionaries(
         {"verbs": some(VERBS, 4), "apiGroups": some(API_GROUPS, 3), "resources": some(RESOURCES, 3)},
         optional={"resourceNames": some(names, 2)},
@@ -50,7 +52,8 @@ def rules(names: Sequence[str]) -> st.SearchStrategy[Object]:
     return st.one_of(usual, usual, usual, impersonation, paths)
 
 
-def subjects(namespaces: Sequence[str]) -> st.SearchStrategy[list[Object]]:
+@functools.cache
+def subjects(namespaces: tuple[str, ...]) -> st.SearchStrategy[list[Object]]:
     def of(kind: str, names: Sequence[str]) -> st.SearchStrategy[Object]:
         return st.sampled_from(names).map(lambda name: {"apiGroup": GROUP, "kind": kind, "name": name})
 
@@ -66,7 +69,7 @@ def subjects(namespaces: Sequence[str]) -> st.SearchStrategy[list[Object]]:
 
 @st.composite
 def rbac(
-    draw: st.DrawFn, namespaces: Sequence[str], names: Sequence[str], standing: Sequence[str] = ()
+    draw: st.DrawFn, namespaces: tuple[str, ...], names: tuple[str, ...], standing: tuple[str, ...] = ()
 ) -> list[Object]:
     """Roles and bindings. `names` go into resourceNames, `standing` are ClusterRoles that are there already."""
     found: list[Object] = []
