@@ -105,7 +105,7 @@ async def test_published_volume_with_files_is_not_withdrawn_after_a_restart(
 
 
 async def test_directory_that_is_filled_while_it_settles_is_not_offered(machine: FakeMachine, tmp_path: Path) -> None:
-    async with discovering(machine, tmp_path, settle_seconds=0.3) as world:
+    async with discovering(machine, tmp_path, settle_seconds=1.0) as world:
         await world.discovery.wait_looked()
         machine.make_folder(f"{FOLDER}/a")
         await world.until("a", "Unavailable", "Settling")
