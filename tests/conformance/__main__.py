@@ -72,8 +72,11 @@ def main() -> int:
                 "images": {name: str(path) for name, path in made.items()},
                 "command": command(report, focus=focus, skip=skip, processes=options.processes),
             }
-            code = machine.run(book, settings)
-            keep(book.folder)
+            shutil.rmtree(KEPT, ignore_errors=True)
+            try:
+                code = machine.run(book, settings)
+            finally:
+                keep(book.folder)
             results = specs.read_report(report)
     except build.Missing as error:
         print(f"conformance: {error}", file=sys.stderr)
