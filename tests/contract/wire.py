@@ -98,6 +98,9 @@ def _named(entries: list[dict[str, Any]], name: str) -> dict[str, Any]:
     return next(entry for entry in entries if entry["name"] == name)
 
 
+NOT_BEGUN = b"storage is (re)initializing"
+
+
 @dataclass(slots=True)
 class Api:
     """A client with one kept-alive connection, which remembers what it created."""
@@ -121,20 +124,29 @@ class Api:
         headers: Mapping[str, str] | None = None,
         **params: Any,
     ) -> Answer:
-        """Send one request; the body is JSON unless it is bytes already."""
+        """Send one request; the body is JSON unless it is bytes already.
+
+        It is sent again while the server says that it has not begun with a kind yet, as kube-apiserver does for a
+        moment after a definition has changed, and asks for that.
+        """
         payload = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         sent = _headers(self.token, accept) | (dict(headers) if headers else {})
         if payload is not None:
             sent.setdefault("Content-Type", content_type)
         url = _with_query(path, params)
+        began = time.monotonic()
         try:
-            try:
-                response = self._ask(method, url, payload, sent)
-            except (http.client.RemoteDisconnected, ConnectionError, ssl.SSLEOFError):
-                # The server may close an idle connection at any time; the request never reached it.
-                self.close()
-                response = self._ask(method, url, payload, sent)
-            raw = response.read()
+            while True:
+                try:
+                    response = self._ask(method, url, payload, sent)
+                except (http.client.RemoteDisconnected, ConnectionError, ssl.SSLEOFError):
+                    # The server may close an idle connection at any time; the request never reached it.
+                    self.close()
+                    response = self._ask(method, url, payload, sent)
+                raw = response.read()
+                if response.status != 429 or NOT_BEGUN not in raw or time.monotonic() - began > PATIENCE_SECONDS:
+                    break
+                time.sleep(0.1)
         except BaseException:
             # Cut off half-way, as by the time limit of a test: the next test that shares this client can go on.
             self.close()
