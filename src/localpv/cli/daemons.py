@@ -13,7 +13,6 @@ from typing import Any
 
 import click
 
-from localpv.cli import loading
 from localpv.cli.common import connection, connection_options
 from localpv.errors import ConfigurationError
 
@@ -78,11 +77,8 @@ def _serve_node(
     listen_address: str,
     log_level: str,
 ) -> None:
-    with loading.calm():
-        from localpv.lifecycle.config import environment
-        from localpv.programs.node_parts import Settings
-
-        loaded = import_module(f"localpv.programs.{program}")
+    from localpv.lifecycle.config import environment
+    from localpv.programs.node_parts import Settings
 
     _start_logging(log_level)
     told = environment.read(os.environ)
@@ -95,7 +91,7 @@ def _serve_node(
         namespace=told.namespace,
         state=state,
     )
-    asyncio.run(loaded.run(settings, *details))
+    asyncio.run(import_module(f"localpv.programs.{program}").run(settings, *details))
 
 
 @click.command()
@@ -152,9 +148,8 @@ def manager(
     log_level: str,
 ) -> None:
     """Publish disks of all nodes as PersistentVolumes and order their cleaning; the only writer of PVs."""
-    with loading.calm():
-        from localpv.lifecycle.config import environment
-        from localpv.programs import manager as program
+    from localpv.lifecycle.config import environment
+    from localpv.programs import manager as program
 
     _start_logging(log_level)
     asyncio.run(

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from localpv import __version__
-from localpv.cli import loading
 from localpv.cli.lazy import LazyGroup
 from localpv.errors import ConfigurationError, LocalpvError
 
@@ -196,8 +195,7 @@ def _start_logging(level: str) -> None:
 @_engine_options
 def apiserver(log_level: str, **options: Any) -> None:
     """Run the API server alone."""
-    with loading.calm():
-        from localpv.programs import apiserver as program
+    from localpv.programs import apiserver as program
 
     _start_logging(log_level)
     asyncio.run(program.run(_settings(**options)))
@@ -214,8 +212,7 @@ def apiserver(log_level: str, **options: Any) -> None:
 @click.option("--demo", is_flag=True, help="Make a few demo volumes to look at.")
 def up(log_level: str, config: Path | None, demo: bool, **options: Any) -> None:
     """Run the embedded engine and everything else on this machine."""
-    with loading.calm():
-        from localpv.programs import up as program
+    from localpv.programs import up as program
 
     on_terminal = sys.stdout.isatty()
     # The live view and log lines do not go together on one screen.
