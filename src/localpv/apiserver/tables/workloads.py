@@ -160,20 +160,19 @@ def _number(name: str, description: str) -> Object:
     return column(name, description, type="integer")
 
 
+_REPLICAS = [
+    NAME,
+    _number("Desired", "Pods wanted"),
+    _number("Current", "Pods there are"),
+    _number("Ready", "Pods that are ready"),
+    AGE,
+    _CONTAINERS,
+    _IMAGES,
+    _SELECTOR,
+]
+
 LAYOUTS = {
-    ("", "ReplicationController"): Layout(
-        [
-            NAME,
-            _number("Desired", "Pods wanted"),
-            _number("Current", "Pods there are"),
-            _number("Ready", "Pods that are ready"),
-            AGE,
-            _CONTAINERS,
-            _IMAGES,
-            _SELECTOR,
-        ],
-        _replication_controller,
-    ),
+    ("", "ReplicationController"): Layout(_REPLICAS, _replication_controller),
     ("", "PodTemplate"): Layout(
         [
             NAME,
@@ -200,19 +199,7 @@ LAYOUTS = {
         ],
         _deployment,
     ),
-    ("apps", "ReplicaSet"): Layout(
-        [
-            NAME,
-            _number("Desired", "Pods wanted"),
-            _number("Current", "Pods there are"),
-            _number("Ready", "Pods that are ready"),
-            AGE,
-            _CONTAINERS,
-            _IMAGES,
-            _SELECTOR,
-        ],
-        _replica_set,
-    ),
+    ("apps", "ReplicaSet"): Layout(_REPLICAS, _replica_set),
     ("apps", "DaemonSet"): Layout(
         [
             NAME,
