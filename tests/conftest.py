@@ -7,10 +7,22 @@ import os
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 from tests import engine_process
 from tests.contract import builders, wire
 from tests.contract.spaces import Space
+
+ALWAYS = hypothesis.settings(
+    # How long an example takes, or how long it took to make the first ten, says how busy the machine is.
+    deadline=None,
+    suppress_health_check=list(hypothesis.HealthCheck),
+    database=None,
+)
+hypothesis.settings.register_profile("fixed", ALWAYS, derandomize=True)
+hypothesis.settings.register_profile("explore", ALWAYS, print_blob=True)
+hypothesis.settings.load_profile("fixed")
+"""The same examples each time, so what stops a change was brought by it; others: `--hypothesis-profile=explore`."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

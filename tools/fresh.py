@@ -140,7 +140,9 @@ def run_until_ready(fresh: Fresh) -> None:
             raise Failed("make run ended before it was ready")
         os.killpg(process.pid, signal.SIGINT)
         rest, _ = process.communicate(timeout=60)
-        print(f"  {rest.strip()[-300:]}")
+        # make calls its own end by Ctrl-C an error; whoever looks for what failed must not find that.
+        for line in [line for line in rest.splitlines() if not line.startswith("make: ***")][-3:]:
+            print(f"  {line}")
 
 
 def run_tests(fresh: Fresh, target: str) -> None:

@@ -11,7 +11,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, seed, settings
+from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 from tests.authority import rbac, worlds
 from tests.authority.rbac import Asked, Subject
@@ -75,7 +75,7 @@ def test_verdicts_about_roles_at_random_are_those_of_kubernetes(api: Api, turn: 
     spaces = {each: api.post("/api/v1/namespaces", builders.namespace())["metadata"]["name"] for each in NAMESPACES}
 
     @seed(turn)
-    @settings(max_examples=10, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=10)
     @given(
         world=worlds.rbac(NAMESPACES, NAMES),
         asked=st.lists(QUESTIONS, min_size=30, max_size=30),

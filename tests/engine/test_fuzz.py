@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import engine_process
 from tests.contract import builders, wire
@@ -83,9 +83,7 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=12), inner, max_size=4),
     max_leaves=12,
 )
-FUZZ = settings(
-    max_examples=150, deadline=None, suppress_health_check=list(HealthCheck), database=None, derandomize=True
-)
+FUZZ = settings(max_examples=150)
 
 
 @FUZZ

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 import pytest
-from hypothesis import HealthCheck, given, seed, settings
+from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 from tests.authority import engine, rbac, worlds
 from tests.authority.engine import Answer, Engine, Written
@@ -141,7 +141,7 @@ def test_nobody_sees_or_touches_what_they_may_not(
     started, runner = running
 
     @seed(turn)
-    @settings(max_examples=10, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=10)
     @given(
         world=worlds.rbac(NAMESPACES, PREFIXED_NAMES, ("edit", "view", "localpv-agent")),
         changes=CHANGES,

@@ -162,7 +162,7 @@ STEPS = st.lists(
 
 
 @given(steps=STEPS)
-@settings(max_examples=400, derandomize=True, deadline=None)
+@settings(max_examples=400)
 def test_whoever_writes_last_the_other_one_agrees(steps: list[Any]) -> None:
     disk, look = discovered(a_disk(), eligible=True, missing=False, used=False), (True, False, False)
     for step in steps:

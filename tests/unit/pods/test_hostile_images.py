@@ -80,7 +80,7 @@ def seen(folder: Path, without: Path) -> dict[str, object]:
 LINK = named("link", type=tarfile.SYMTYPE, linkname="..")
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(layers=st.lists(st.lists(entries(), max_size=6), min_size=1, max_size=3))
 @example(layers=[[named(".wh...")]])
 @example(layers=[[named("a", type=tarfile.DIRTYPE)], [named("a/.wh...")]])

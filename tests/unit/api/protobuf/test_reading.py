@@ -135,7 +135,7 @@ def test_malformed_body_is_a_bad_request(body: bytes, reason: str) -> None:
 
 
 @given(st.sampled_from(RAW), st.integers(0, 1 << 16), st.integers(0, 8), st.binary(max_size=8))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 def test_damaged_body_is_read_or_refused(raw: bytes, place: int, cut: int, put: bytes) -> None:
     place %= len(raw)
     try:
@@ -145,7 +145,7 @@ def test_damaged_body_is_read_or_refused(raw: bytes, place: int, cut: int, put: 
 
 
 @given(st.sampled_from(["Pod", "ConfigMap", "PersistentVolume", "Event"]), st.binary(max_size=200))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_noise_is_read_or_refused(kind: str, noise: bytes) -> None:
     try:
         assert protobuf.decode(envelope(noise, kind))["kind"] == kind

@@ -96,7 +96,7 @@ custom_kinds = st.dictionaries(st.sampled_from(["spec", "status", "a"]), schemas
 
 @pytest.mark.parametrize("name", KINDS)
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_what_was_taken_in_once_is_not_changed_again(name: str, data: st.DataObject) -> None:
     node = catalogue.built_in().node(name)
     value = data.draw(objects_of(node))
@@ -110,7 +110,7 @@ def test_what_was_taken_in_once_is_not_changed_again(name: str, data: st.DataObj
 
 
 @given(schema=custom_kinds, data=st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_an_object_of_a_custom_kind_is_stable_once_taken_in_and_defaulted(
     schema: dict[str, Any], data: st.DataObject
 ) -> None:
@@ -129,7 +129,7 @@ def test_an_object_of_a_custom_kind_is_stable_once_taken_in_and_defaulted(
 
 
 @given(schema=anything)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_no_schema_whatsoever_breaks_the_server(schema: Any) -> None:
     if not isinstance(schema, dict):
         schema = {"default": schema}
@@ -140,7 +140,7 @@ def test_no_schema_whatsoever_breaks_the_server(schema: Any) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_a_schema_is_refused_or_can_be_built(data: st.DataObject) -> None:
     shape = catalogue.built_in().node(catalogue.JSON_SCHEMA)
     schema = data.draw(objects_of(shape))
@@ -157,6 +157,6 @@ def test_a_schema_is_refused_or_can_be_built(data: st.DataObject) -> None:
 
 
 @given(value=anything)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_a_body_that_was_written_by_an_encoder_repeats_no_field(value: Any) -> None:
     assert walk.duplicate_fields(json.dumps(value).encode()) == []

@@ -76,7 +76,7 @@ def worlds(draw: st.DrawFn) -> list[Object]:
     return found
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(world=worlds(), asked=st.lists(st.tuples(USERS, REQUESTS), min_size=1, max_size=12))
 def test_the_index_agrees_with_a_plain_reading_of_the_rules(
     world: list[Object], asked: list[tuple[User, Attributes]]
@@ -86,7 +86,7 @@ def test_the_index_agrees_with_a_plain_reading_of_the_rules(
         assert authorizer.decide(who, request).allowed is rbac.allowed(world, who, request)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(held=RULES, wanted=RULES, request=REQUESTS)
 def test_who_covers_a_role_may_do_all_that_the_role_allows(
     held: list[Object], wanted: list[Object], request: Attributes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.unit.lifecycle.worlds import Killed, World, replace
@@ -157,6 +157,4 @@ class Circle(RuleBasedStateMachine):
 
 
 TestCircle = Circle.TestCase
-TestCircle.settings = settings(
-    max_examples=150, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
+TestCircle.settings = settings(max_examples=150, stateful_step_count=40)
