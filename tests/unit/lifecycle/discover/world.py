@@ -97,7 +97,11 @@ class World:
     async def round(self) -> None:
         """Let everything be looked at, and wait until it was."""
         self.discovery.look_at_everything()
-        await asyncio.sleep(0.1)
+        queues = (self.discovery._surveys, self.discovery._looks, self.discovery._loops)
+        idle = 0
+        while idle < 5:  # what one look wrote may come back and let the next one begin
+            await asyncio.sleep(0.01)
+            idle = 0 if any(queue._waiting or queue._taken for queue in queues) else idle + 1
 
     def place(self, entry: str, storage_class: str = "fast") -> Place:
         return Place(storage_class, entry)
