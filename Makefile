@@ -83,6 +83,7 @@ check: setup ## Run ruff, mypy, import-linter and see that generated files are u
 	@$(VENV)/bin/mypy
 	@$(VENV)/bin/lint-imports --no-cache
 	@$(PYTHON) tools/unused.py --check
+	@$(PYTHON) tools/size.py --check
 	@$(PYTHON) tools/generate_schema.py --check
 	@$(PYTHON) tools/generate_protobuf.py --check
 	@$(PYTHON) tools/generate_crds.py --check

@@ -13,9 +13,9 @@ from tests.contract import builders, wire
 from tests.contract.spaces import Space
 from tests.contract.wire import Api
 
+from localpv.api import well_known
 from localpv.api.resources import BUILT_IN
 from localpv.deploy import bootstrap
-from localpv.deploy.storage import NO_PROVISIONER
 
 CONFIG = """
 storageClassMap:
@@ -128,7 +128,7 @@ def test_bootstrap_completes_the_config_map_and_starts_the_provisioner(api: Api,
 
     for name in ("local-fast", "local-slow"):
         made = api.get(f"/apis/storage.k8s.io/v1/storageclasses/{name}")
-        assert (made["provisioner"], made["volumeBindingMode"]) == (NO_PROVISIONER, "WaitForFirstConsumer")
+        assert (made["provisioner"], made["volumeBindingMode"]) == (well_known.NO_PROVISIONER, "WaitForFirstConsumer")
 
     assert "updated" not in localpv(*command)
     again = localpv(*command, "-image", "localhost/other:1", "-serviceaccount=local-storage-admin")

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from tests.journey.place import Place
 
-from localpv.api import roles, volume_affinity
+from localpv.api import node_selector, roles, volume_affinity, well_known
 from localpv.api.kinds import (
     ObjectMeta,
     PersistentVolume,
@@ -38,6 +38,7 @@ from localpv.lifecycle import volumes as offers
 from localpv.lifecycle.migrate import affinity
 from localpv.lifecycle.publish import naming
 from localpv.lifecycle.records.folder import FolderRecords
+from localpv.model import disk_labels
 
 
 def a_classic_volume(place: Place, node_uid: str, *, name: str = "", path: str = "/mnt/disks/disk1") -> dict[str, Any]:
@@ -45,7 +46,7 @@ def a_classic_volume(place: Place, node_uid: str, *, name: str = "", path: str =
     return {
         "metadata": {
             "name": name or naming.volume_name("disk1", place.node, place.storage_class),
-            "annotations": {naming.PROVISIONED_BY: f"local-volume-provisioner-{place.node}-{node_uid}"},
+            "annotations": {well_known.PROVISIONED_BY: f"local-volume-provisioner-{place.node}-{node_uid}"},
         },
         "spec": {
             "capacity": {"storage": "1Gi"},
@@ -70,7 +71,7 @@ async def test_volume_of_the_classic_provisioner_is_taken_over_as_it_is(place: P
         taken = await place.until_disk(disk.key, lambda disk: disk.spec.volume is not None and disk.spec.volume.uid)
         assert taken.spec.volume.uid == made["metadata"]["uid"]
         (volume,) = await place.own_volumes()
-        assert volume.metadata.labels == {naming.NODE_LABEL: place.node}
+        assert volume.metadata.labels == {disk_labels.NODE: place.node}
         assert volume.status.phase == "Bound"
         assert offers.is_held(volume)
 
@@ -92,7 +93,7 @@ async def test_volume_with_the_alpha_annotation_gets_the_field(place: Place) -> 
     volumes = place.client.untyped(PersistentVolume.resource)
     volume = a_classic_volume(place, "", name=f"old-{place.suffix}")
     selector = volume["spec"].pop("nodeAffinity")["required"]
-    volume["metadata"]["annotations"][volume_affinity.ANNOTATION] = json.dumps({volume_affinity.REQUIRED: selector})
+    volume["metadata"]["annotations"][volume_affinity.ANNOTATION] = json.dumps({node_selector.REQUIRED: selector})
     # Servers of today do not take a local volume without the field; they keep those they have.
     volume["spec"]["hostPath"] = volume["spec"].pop("local")
     await volumes.create(volume)
@@ -173,8 +174,8 @@ async def as_provisioner(place: Place, kubeconfig: Path) -> AsyncIterator[Client
     """A client with a service account that has the classic rights and no others."""
     name = f"provisioner-{place.suffix}"
     accounts = place.client.untyped(resource_of("ServiceAccount"))
-    cluster_roles = place.client.untyped(resource_of("ClusterRole", roles.API_GROUP))
-    bindings = place.client.untyped(resource_of("ClusterRoleBinding", roles.API_GROUP))
+    cluster_roles = place.client.untyped(resource_of("ClusterRole", well_known.RBAC_GROUP))
+    bindings = place.client.untyped(resource_of("ClusterRoleBinding", well_known.RBAC_GROUP))
     await accounts.create({"metadata": {"name": name, "namespace": "default"}})
     classic = [rule for rule in roles.provisioner() if rule != roles.holding()]
     await cluster_roles.create(roles.role(name, *classic))

@@ -15,6 +15,7 @@ from localpv.lifecycle import volumes as offers
 from localpv.lifecycle.publish import naming
 from localpv.lifecycle.records.api import ApiRecords
 from localpv.lifecycle.release import holding
+from localpv.model import disk_labels
 
 
 async def forget_uid(place: Place, name: str) -> None:
@@ -35,7 +36,7 @@ async def test_volume_used_and_deleted_while_the_manager_was_down_comes_back_onl
     async with place.managed():
         disk = await place.finds()
         first = await place.published(disk.key)
-        assert offers.FINALIZER in first.metadata.finalizers
+        assert disk_labels.FINALIZER in first.metadata.finalizers
     await forget_uid(place, disk.key)
     await place.volumes.patch(first.key, {"spec": {"persistentVolumeReclaimPolicy": policy}})
     await place.claims(first.key)

@@ -13,6 +13,7 @@ import time
 import pytest
 from tests.journey.place import Place
 
+from localpv.api import well_known
 from localpv.api.kinds import (
     Node,
     NodeSpec,
@@ -27,6 +28,7 @@ from localpv.lifecycle import agents
 from localpv.lifecycle.agents import AgentPods
 from localpv.lifecycle.config.settings import Configuration
 from localpv.lifecycle.publish import naming
+from localpv.model import disk_labels
 
 
 @pytest.mark.seed("DSC-1", "DSC-5", "DSC-6", "DSC-10", "DSC-11", "LIF-4")
@@ -39,9 +41,9 @@ async def test_disk_becomes_a_volume_that_only_its_node_can_use(place: Place) ->
         assert volume.key == naming.volume_name("disk1", place.node, place.storage_class)
         assert volume.spec.storage_class_name == place.storage_class
         assert volume.spec.capacity == {"storage": "100Gi"}
-        assert volume.metadata.labels[naming.NODE_LABEL] == place.node
+        assert volume.metadata.labels[disk_labels.NODE] == place.node
         node = await place.client.objects(Node).get(place.node)
-        maker = volume.metadata.annotations[naming.PROVISIONED_BY]
+        maker = volume.metadata.annotations[well_known.PROVISIONED_BY]
         assert maker == f"local-volume-provisioner-{place.node}-{node.metadata.uid}"
         affinity = volume.spec.node_affinity
         assert affinity is not None and affinity.required is not None

@@ -14,7 +14,7 @@ from tests.contract import wire
 from tests.journey.place import Place
 from tests.journey.test_drop_in import ca_of
 
-from localpv.api import roles
+from localpv.api import roles, well_known
 from localpv.api.kinds.localdisk import Phase
 from localpv.api.kinds.meta import resource_of
 from localpv.client import client as clients
@@ -67,8 +67,8 @@ async def managing(place: Place, kubeconfig: Path) -> AsyncIterator[Managing]:
 async def _account(place: Place, kubeconfig: Path) -> AsyncIterator[Managing]:
     name = f"manager-{place.suffix}"
     accounts = place.client.untyped(resource_of("ServiceAccount"))
-    cluster_roles = place.client.untyped(resource_of("ClusterRole", roles.API_GROUP))
-    bindings = place.client.untyped(resource_of("ClusterRoleBinding", roles.API_GROUP))
+    cluster_roles = place.client.untyped(resource_of("ClusterRole", well_known.RBAC_GROUP))
+    bindings = place.client.untyped(resource_of("ClusterRoleBinding", well_known.RBAC_GROUP))
     await accounts.create({"metadata": {"name": name, "namespace": "default"}})
     await cluster_roles.create(roles.role(name, *roles.manager()))
     await bindings.create(roles.binding(name, name, roles.service_account_subject("default", name)))

@@ -38,14 +38,15 @@ _is_key_name = re.compile(_KEY_NAME).fullmatch
 _is_label_value = re.compile(_LABEL_VALUE).fullmatch
 _is_config_key = re.compile(_CONFIG_KEY).fullmatch
 
-_GENERATED_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+GENERATED_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+"""No vowels, no 0, 1 and 3: what is made of it forms no words and is not misread."""
+
 _GENERATED_SUFFIX = 5
 
 
 def generate(base: str) -> str:
     """A name for metadata.generateName: never longer than a DNS label, so that it can become one."""
-    # No vowels, no 0, 1 and 3: the suffix forms no words and is not misread.
-    suffix = "".join(random.choices(_GENERATED_ALPHABET, k=_GENERATED_SUFFIX))
+    suffix = "".join(random.choices(GENERATED_ALPHABET, k=_GENERATED_SUFFIX))
     return base[: MAX_LABEL - _GENERATED_SUFFIX] + suffix
 
 

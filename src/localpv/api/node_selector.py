@@ -21,6 +21,8 @@ _OPERATORS = {
     "Lt": Operator.LESS,
 }
 _NAME = "metadata.name"
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 class NodeSelector:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from localpv.api import well_known
+
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
 
@@ -68,9 +70,9 @@ def _builtin(group: str, version: str, package: str, kind: str, plural: str, **m
     )
 
 
-_RBAC = "rbac.authorization.k8s.io"
-_STORAGE = "storage.k8s.io"
-_ADMISSION = "admissionregistration.k8s.io"
+_RBAC = well_known.RBAC_GROUP
+_STORAGE = well_known.STORAGE_GROUP
+_ADMISSION = well_known.ADMISSION_GROUP
 
 BUILT_IN: tuple[Resource, ...] = (
     _core("Namespace", "namespaces", namespaced=False, short_names=("ns",), subresources=("status", "finalize"),

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from localpv.api import well_known
 from localpv.api.objects import Object
 
-API_GROUP = "rbac.authorization.k8s.io"
 DISKS_GROUP = "localpv.dev"
 DISKS = "localdisks"
 
@@ -17,8 +17,6 @@ AGENT = "localpv-agent"
 """Name of the role and of the service account of agents."""
 
 MANAGER = "localpv-manager"
-NODE_CLAIM = "authentication.kubernetes.io/node-name"
-"""What a user has among its extra when its token is bound to a node, or to a pod on a node."""
 
 ORDERS = ("volume", "identity", "clean")
 """Fields in the spec of a LocalDisk that are the manager's: by them it deletes volumes, so no agent may write them."""
@@ -27,7 +25,6 @@ READ = ("get", "list", "watch")
 WRITE = ("create", "delete", "patch", "update")
 
 _EVENTS = ("", "events.k8s.io")
-_STORAGE = "storage.k8s.io"
 
 
 def rule(verbs: Sequence[str], groups: str | Sequence[str], *resources: str, names: Sequence[str] = ()) -> Object:
@@ -60,7 +57,7 @@ def manager() -> list[Object]:
         rule((*READ, *WRITE), DISKS_GROUP, DISKS),
         rule(("get", "patch", "update"), DISKS_GROUP, f"{DISKS}/status"),
         rule((*READ, "patch"), "", "nodes"),
-        rule(READ, _STORAGE, "storageclasses"),
+        rule(READ, well_known.STORAGE_GROUP, "storageclasses"),
         rule(("create", "patch"), _EVENTS, "events"),
     ]
 
@@ -80,7 +77,7 @@ def provisioner(*, removes_taint: bool = False) -> list[Object]:
     return [
         rule((*READ, "create", "delete"), "", "persistentvolumes"),
         holding(),
-        rule(READ, _STORAGE, "storageclasses"),
+        rule(READ, well_known.STORAGE_GROUP, "storageclasses"),
         rule(("watch",), "", "events"),
         rule(("create", "patch", "update"), _EVENTS, "events"),
         rule((*READ, "patch", "update") if removes_taint else READ, "", "nodes"),
@@ -110,17 +107,17 @@ def role(name: str, *rules: Object, namespace: str = "") -> Object:
     """A ClusterRole, or a Role in a namespace."""
     metadata = {"name": name, "namespace": namespace} if namespace else {"name": name}
     kind = "Role" if namespace else "ClusterRole"
-    return {"apiVersion": f"{API_GROUP}/v1", "kind": kind, "metadata": metadata, "rules": list(rules)}
+    return {"apiVersion": f"{well_known.RBAC_GROUP}/v1", "kind": kind, "metadata": metadata, "rules": list(rules)}
 
 
 def binding(name: str, role_name: str, *subjects: Object, namespace: str = "") -> Object:
     """A ClusterRoleBinding, or, for a Role, the RoleBinding in its namespace."""
     kind = "Role" if namespace else "ClusterRole"
     return {
-        "apiVersion": f"{API_GROUP}/v1",
+        "apiVersion": f"{well_known.RBAC_GROUP}/v1",
         "kind": f"{kind}Binding",
         "metadata": {"name": name, "namespace": namespace} if namespace else {"name": name},
-        "roleRef": {"apiGroup": API_GROUP, "kind": kind, "name": role_name},
+        "roleRef": {"apiGroup": well_known.RBAC_GROUP, "kind": kind, "name": role_name},
         "subjects": list(subjects),
     }
 

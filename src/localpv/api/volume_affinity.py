@@ -22,9 +22,6 @@ from localpv.api.objects import Object
 ANNOTATION = "volume.alpha.kubernetes.io/node-affinity"
 ANNOTATION_FIELD = f"metadata.annotations[{ANNOTATION}]"
 
-REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
-
 
 class _Requirement(msgspec.Struct):
     key: str = ""
@@ -137,7 +134,7 @@ def annotated(volume: Object) -> str:
 
 def annotation(terms: list[Object]) -> str:
     """The annotation's text for these terms."""
-    return msgspec.json.encode({REQUIRED: {"nodeSelectorTerms": terms}}).decode()
+    return msgspec.json.encode({node_selector.REQUIRED: {"nodeSelectorTerms": terms}}).decode()
 
 
 def parse(text: str) -> tuple[Object | None, str]:
@@ -147,7 +144,7 @@ def parse(text: str) -> tuple[Object | None, str]:
     except (msgspec.MsgspecError, TypeError) as error:
         return None, f"it cannot be read: {error}"
     if selector is None:
-        return None, f"it has no {REQUIRED}"
+        return None, f"it has no {node_selector.REQUIRED}"
     return (None, str(wrong[0])) if wrong else (selector, "")
 
 
@@ -182,8 +179,10 @@ def annotation_errors(text: str) -> Iterator[FieldError]:
         return
     if affinity.preferred_during_scheduling_ignored_during_execution:
         why = "a volume cannot prefer nodes: it can be reached from a node or not, so use required"
-        yield fields.forbidden(f"{ANNOTATION_FIELD}.{PREFERRED}", why)
+        yield fields.forbidden(f"{ANNOTATION_FIELD}.{node_selector.PREFERRED}", why)
     if required is None:
-        yield fields.required(f"{ANNOTATION_FIELD}.{REQUIRED}", "say from which nodes the volume can be reached")
+        yield fields.required(
+            f"{ANNOTATION_FIELD}.{node_selector.REQUIRED}", "say from which nodes the volume can be reached"
+        )
     else:
-        yield from node_selector.validate(required, f"{ANNOTATION_FIELD}.{REQUIRED}")
+        yield from node_selector.validate(required, f"{ANNOTATION_FIELD}.{node_selector.REQUIRED}")

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from localpv.api import status
+from localpv.api import status, well_known
 from localpv.api.objects import Object
 from localpv.apiserver.auth import escalation, node_rule
 from localpv.apiserver.auth.attributes import Attributes
@@ -16,7 +16,6 @@ from localpv.store.store import Store
 
 _decode = msgspec.json.Decoder().decode
 
-DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 CUSTOM_OBJECTS = "customresourcecleanup.apiextensions.k8s.io"
 """Holds a CustomResourceDefinition until its objects are gone."""
 PV_PROTECTION = "kubernetes.io/pv-protection"
@@ -121,12 +120,12 @@ class Admission:
         """A claim that names no class gets the default one: of several, the newest, then the first by name."""
         spec = claim.setdefault("spec", {})
         annotations = claim["metadata"].get("annotations") or {}
-        if spec.get("storageClassName") is not None or "volume.beta.kubernetes.io/storage-class" in annotations:
+        if spec.get("storageClassName") is not None or well_known.BETA_STORAGE_CLASS in annotations:
             return
         defaults = [
             entry
             for entry in self._objects.list("storageclasses.storage.k8s.io")
-            if (entry["metadata"].get("annotations") or {}).get(DEFAULT_CLASS) == "true"
+            if (entry["metadata"].get("annotations") or {}).get(well_known.IS_DEFAULT_CLASS) == "true"
         ]
         if defaults:
             defaults.sort(key=lambda entry: str(entry["metadata"]["name"]))

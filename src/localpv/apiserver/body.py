@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from localpv.api import objects, status, yamls
+from localpv.api import media_types, objects, status, yamls
 from localpv.api.fields import FieldErrors, invalid
 from localpv.api.objects import Object
 from localpv.api.schema import walk
@@ -25,8 +25,6 @@ LARGE_YAML = 32 << 10
 LONGEST_SHOWN = 1024
 """Bytes of a patch that are repeated in its refusal."""
 
-PROTOBUF = "application/vnd.kubernetes.protobuf"
-"""What Go programs, kubectl among them, send for kinds that they know the type of."""
 
 _decode_json = msgspec.json.Decoder().decode
 
@@ -49,13 +47,13 @@ def decode(raw: bytes, content_type: str, *, most: int = objects.MOST_VALUES) ->
         return decode_json(raw, most=most)
     if _is_yaml(kind):
         return decode_yaml(raw, most=most)
-    if kind == PROTOBUF:
+    if kind == media_types.PROTOBUF:
         from localpv.api import protobuf  # its tables are for those who need them
 
         return _bounded(protobuf.decode(raw), most)
     raise UnsupportedMediaType(
         f"the body of the request was in an unknown format - accepted media types include: "
-        f"application/json, application/yaml, {PROTOBUF}; not {kind}"
+        f"application/json, application/yaml, {media_types.PROTOBUF}; not {kind}"
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterable
 
+from localpv.api import well_known
 from localpv.api.objects import Object
 from localpv.api.resources import BUILT_IN
 from localpv.apiserver.auth import default_roles
@@ -43,7 +44,7 @@ def service_account_defaults(namespace: str, ca: str = "") -> list[Object]:
     found = [_service_account(namespace, "default")]
     if ca:
         note = "the certificate authority of this cluster's API server, for clients in this namespace"
-        metadata = {"name": ROOT_CA, "namespace": namespace, "annotations": {"kubernetes.io/description": note}}
+        metadata = {"name": ROOT_CA, "namespace": namespace, "annotations": {well_known.DESCRIPTION: note}}
         found.append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"ca.crt": ca}})
     return found
 
@@ -66,7 +67,7 @@ def _namespace(name: str) -> Object:
     return {
         "apiVersion": "v1",
         "kind": "Namespace",
-        "metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name}},
+        "metadata": {"name": name, "labels": {well_known.NAMESPACE_NAME: name}},
         "spec": {"finalizers": ["kubernetes"]},
         "status": {"phase": "Active"},
     }
@@ -75,9 +76,9 @@ def _namespace(name: str) -> Object:
 def _node(name: str) -> Object:
     machine = platform.machine()
     labels = {
-        "kubernetes.io/hostname": name,
-        "kubernetes.io/os": "linux",
-        "kubernetes.io/arch": _ARCHITECTURES.get(machine, machine),
+        well_known.HOSTNAME: name,
+        well_known.OS: "linux",
+        well_known.ARCHITECTURE: _ARCHITECTURES.get(machine, machine),
     }
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "spec": {}}
 

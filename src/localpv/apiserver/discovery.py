@@ -19,9 +19,8 @@ from typing import Any
 import msgspec
 
 import localpv
+from localpv.api import media_types
 from localpv.api.resources import Resource
-
-JSON = "application/json"
 
 KUBERNETES_VERSION = "1.35.8"
 """The release of Kubernetes whose behaviour this API has."""
@@ -52,7 +51,7 @@ class Answer:
     """A document ready to be sent with HTTP."""
 
     body: bytes
-    content_type: str = JSON
+    content_type: str = media_types.JSON
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
 
@@ -218,7 +217,7 @@ def wants_aggregated(accept: str) -> bool:
     """Whether the first form that a client accepts, and that we have, is the aggregated one."""
     for clause in accept.split(","):
         media_type, *parameters = (part.strip() for part in clause.split(";"))
-        if media_type not in (JSON, "application/*", "*/*"):
+        if media_type not in (media_types.JSON, "application/*", "*/*"):
             continue
         given = dict(parameter.partition("=")[::2] for parameter in parameters)
         if "as" not in given:
@@ -320,7 +319,7 @@ def _answer_aggregated(document: dict[str, Any], if_none_match: str) -> Answer:
     body = msgspec.json.encode(document)
     etag = f'"{hashlib.sha256(body).hexdigest().upper()}"'
     headers = {"ETag": etag, "Vary": "Accept", "Cache-Control": "public"}
-    content_type = f"{JSON};g={_AGGREGATED['g']};v=v2;as={_AGGREGATED['as']}"
+    content_type = f"{media_types.JSON};g={_AGGREGATED['g']};v=v2;as={_AGGREGATED['as']}"
     if if_none_match == etag:
         return Answer(body=b"", content_type=content_type, status=304, headers=headers)
     return Answer(body=body, content_type=content_type, headers=headers)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from localpv.api import media_types
 from localpv.errors import NotAcceptable
-
-JSON = "application/json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,13 +18,13 @@ class Form:
 
     @property
     def content_type(self) -> str:
-        return "application/yaml" if self.yaml else JSON
+        return "application/yaml" if self.yaml else media_types.JSON
 
 
 PLAIN = Form()
 _YAML = Form(yaml=True)
 _TRANSFORMS = ("Table", "PartialObjectMetadata", "PartialObjectMetadataList")
-_PLAIN_RANGES = frozenset({JSON, "*/*", "application/*", "text/*", ""})
+_PLAIN_RANGES = frozenset({media_types.JSON, "*/*", "application/*", "text/*", ""})
 
 
 def form(accept: str, *, tables: bool = True) -> Form:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from aiohttp import web
 
+from localpv.api import media_types
 from localpv.apiserver import addresses, discovery
 from localpv.apiserver.access import Access
 from localpv.apiserver.auth.identity import User
@@ -14,7 +15,6 @@ from localpv.apiserver.openapi.documents import Documents
 from localpv.apiserver.registry import Kinds
 from localpv.errors import MethodNotAllowed, NotFound
 
-METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 UNKNOWN = "the server could not find the requested resource"
 _WITH_METHODS = ("/api", "/version", "/openapi")
 _HEALTH = frozenset({"/livez", "/readyz", "/healthz"})
@@ -48,7 +48,7 @@ class PlainPaths:
         if method != "GET" and path.startswith(_WITH_METHODS):
             raise MethodNotAllowed("the server does not allow this method on the requested resource")
         if path == "/metrics" and (text := self._metrics()):
-            return web.Response(body=text.encode(), headers={"Content-Type": METRICS_TYPE})
+            return web.Response(body=text.encode(), headers={"Content-Type": media_types.METRICS})
         accept, etag = request.headers.get("Accept", ""), request.headers.get("If-None-Match", "")
         answer: discovery.Answer | None
         if path.startswith("/openapi/"):

@@ -8,9 +8,8 @@ from typing import TypeVar
 import msgspec
 from aiohttp import web
 
-from localpv.api import status
+from localpv.api import media_types, status
 from localpv.api.objects import Object, new_uid
-from localpv.apiserver import negotiation
 from localpv.apiserver.call import Call
 from localpv.apiserver.writing import encode
 from localpv.errors import ApiError
@@ -48,7 +47,7 @@ def failure(error: ApiError) -> web.Response:
     response = web.Response(
         body=encode(status.to_status(error)),
         status=error.code,
-        content_type=negotiation.JSON,
+        content_type=media_types.JSON,
         headers=headers(),
     )
     if error.retry_after_seconds:

@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from typing import TypeGuard
 
-from localpv.api import volume_affinity
+from localpv.api import volume_affinity, well_known
 from localpv.api.kinds import PersistentVolume
 from localpv.api.kinds.localdisk import Cleaning, CleaningState, DiskIdentity, LocalDisk, Phase, size_text
 from localpv.cli import tables
-
-PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
-PROVISIONER = "local-volume-provisioner-"
-NODE_LABEL = "localpv.dev/node"
-HOSTNAME = "kubernetes.io/hostname"
-RECLAIM = "localpv.dev/reclaim"
-NOT_ERASED = "NotErased"
+from localpv.model import disk_labels
 
 
 def short_name(disk: LocalDisk) -> str:
@@ -168,7 +162,7 @@ def hint(disk: LocalDisk) -> str:
     """What a person can do now; empty when nothing needs to be done."""
     reason, _ = trouble(disk)
     name = disk.metadata.name
-    if reason in ("NotCleaned", "UsedBefore", NOT_ERASED):
+    if reason in ("NotCleaned", "UsedBefore", disk_labels.NOT_ERASED):
         return f"wipe it when its data is no longer needed: localpv wipe {name}"
     match disk.status.phase:
         case Phase.CLEAN_FAILED:
@@ -183,12 +177,16 @@ def hint(disk: LocalDisk) -> str:
 def is_ours(volume: PersistentVolume) -> bool:
     """Whether localpv, or the provisioner before it, made this volume."""
     meta = volume.metadata
-    return NODE_LABEL in meta.labels or meta.annotations.get(PROVISIONED_BY, "").startswith(PROVISIONER)
+    return disk_labels.NODE in meta.labels or meta.annotations.get(well_known.PROVISIONED_BY, "").startswith(
+        disk_labels.PROVISIONER
+    )
 
 
 def node_of(volume: PersistentVolume) -> str:
     """The node that has the volume, by its affinity; by its label when that says nothing."""
-    return ",".join(volume_affinity.of(volume).mentioned(HOSTNAME)) or volume.metadata.labels.get(NODE_LABEL, "")
+    return ",".join(volume_affinity.of(volume).mentioned(well_known.HOSTNAME)) or volume.metadata.labels.get(
+        disk_labels.NODE, ""
+    )
 
 
 def claim_of(volume: PersistentVolume) -> str:
@@ -198,7 +196,7 @@ def claim_of(volume: PersistentVolume) -> str:
 
 def policy_of(volume: PersistentVolume) -> str:
     """What becomes of the volume when its claim is gone: Delete, Retain or Recycle."""
-    return volume.metadata.annotations.get(RECLAIM) or volume.spec.persistent_volume_reclaim_policy
+    return volume.metadata.annotations.get(disk_labels.RECLAIM) or volume.spec.persistent_volume_reclaim_policy
 
 
 def next_step(volume: PersistentVolume, disk: LocalDisk | None) -> str:

@@ -22,6 +22,7 @@ from localpv.api.objects import new_uid
 from localpv.cli import common, explain, seeing, tables, telling
 from localpv.client.client import Client
 from localpv.lifecycle.records.api import ApiRecords
+from localpv.model import disk_labels
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +133,7 @@ def make_plan(disk: LocalDisk, volumes: Iterable[PersistentVolume], method: Sequ
                 hint="leave --method out to see how far it is",
             )
         return Plan(disk, own, None)
-    offerable = phase in (Phase.AVAILABLE, Phase.PUBLISHED) and telling.trouble(disk)[0] != telling.NOT_ERASED
+    offerable = phase in (Phase.AVAILABLE, Phase.PUBLISHED) and telling.trouble(disk)[0] != disk_labels.NOT_ERASED
     if disk.spec.volume is None and disk.spec.clean is None and offerable:
         raise errors.ConfigurationError(
             f"{who} is about to be offered", hint="to keep it from being offered take it out of its directory"
@@ -158,7 +159,7 @@ def _on(volume: PersistentVolume, disk: LocalDisk) -> bool:
         return True
     if volume.spec.local is None or volume.spec.local.path.rstrip("/") != disk.spec.path.rstrip("/"):
         return False
-    nodes = {*filter(None, telling.node_of(volume).split(",")), volume.metadata.labels.get(telling.NODE_LABEL, "")}
+    nodes = {*filter(None, telling.node_of(volume).split(",")), volume.metadata.labels.get(disk_labels.NODE, "")}
     # A volume that says nothing of its node might be on this one.
     return disk.spec.node_name in nodes or nodes == {""}
 

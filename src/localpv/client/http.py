@@ -14,9 +14,10 @@ from multidict import CIMultiDict
 
 import localpv
 from localpv import errors
+from localpv.api import media_types
 from localpv.client.config import Connection
 from localpv.client.lean import aiohttp
-from localpv.client.transport import JSON, Answer, Observer, Request, error_of
+from localpv.client.transport import Answer, Observer, Request, error_of
 
 CONNECT_SECONDS = 10.0
 CONNECTIONS = 100
@@ -55,7 +56,7 @@ class HttpTransport:
         self._session = aiohttp.ClientSession(
             connector=connector,
             # A list is read once and decoded at once: unpacking it would cost more than the network does.
-            headers={"User-Agent": self._agent, "Accept": JSON, "Accept-Encoding": "identity"},
+            headers={"User-Agent": self._agent, "Accept": media_types.JSON, "Accept-Encoding": "identity"},
         )
         return self
 

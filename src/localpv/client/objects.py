@@ -15,11 +15,12 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from localpv import errors
+from localpv.api import media_types
 from localpv.api.objects import Object
 from localpv.api.resources import Resource
 from localpv.client import watching
 from localpv.client.codec import Codec, Page
-from localpv.client.transport import JSON, Answer, Request, Transport, error_of
+from localpv.client.transport import Answer, Request, Transport, error_of
 
 T = TypeVar("T")
 
@@ -33,9 +34,9 @@ WATCH_SECONDS = 300
 class Patch(enum.Enum):
     """The content type of a patch."""
 
-    JSON = "application/json-patch+json"
-    MERGE = "application/merge-patch+json"
-    STRATEGIC = "application/strategic-merge-patch+json"
+    JSON = media_types.JSON_PATCH
+    MERGE = media_types.MERGE_PATCH
+    STRATEGIC = media_types.STRATEGIC_MERGE_PATCH
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +167,7 @@ class Objects(Generic[T]):
             self._path(meta.namespace, meta.name, subresource),
             query=query | _given(force="true" if force else "", fieldValidation="Strict" if strict else ""),
             body=self.codec.write(obj),
-            content_type="application/apply-patch+yaml",
+            content_type=media_types.APPLY_PATCH,
         )
         return self.codec.read(answer.body)
 
@@ -258,7 +259,7 @@ class Objects(Generic[T]):
         *,
         query: Mapping[str, str] | None = None,
         body: bytes | None = None,
-        content_type: str = JSON,
+        content_type: str = media_types.JSON,
     ) -> Answer:
         request = Request(method=method, path=path, query=query or {}, body=body, content_type=content_type)
         answer = await self._transport.request(request)

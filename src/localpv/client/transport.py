@@ -13,10 +13,10 @@ from typing import Protocol
 import msgspec
 
 from localpv import errors
+from localpv.api import media_types
 from localpv.api import status as statuses
 from localpv.client.pacing import Clock
 
-JSON = "application/json"
 REQUEST_SECONDS = 30.0
 """How long one answer may take; kube-apiserver itself gives up after 60 s."""
 
@@ -29,7 +29,7 @@ class Request:
     path: str
     query: Mapping[str, str] = field(default_factory=dict)
     body: bytes | None = None
-    content_type: str = JSON
+    content_type: str = media_types.JSON
     timeout_seconds: float = REQUEST_SECONDS
     """For a stream: how long the server may stay silent."""
 

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from localpv import errors
-from localpv.api import kinds
+from localpv.api import kinds, well_known
 from localpv.api import status as statuses
 from localpv.client.codec import Codec, Line
 from localpv.client.transport import Request, Transport
@@ -18,8 +18,6 @@ T = TypeVar("T")
 
 SILENCE_SECONDS = 30
 """How much longer than agreed a server may take to end a watch before it counts as lost."""
-
-INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +82,7 @@ def _event(line: bytes, codec: Codec[T]) -> Event[T]:
                 return Deleted(codec.read(said.object))
             case "BOOKMARK":
                 meta = _mark.decode(said.object).metadata
-                if meta.annotations.get(INITIAL_EVENTS_END) == "true":
+                if meta.annotations.get(well_known.INITIAL_EVENTS_END) == "true":
                     return Synced(meta.resource_version)
                 return Bookmark(meta.resource_version)
             case "ERROR":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from localpv.api import well_known
 from localpv.api.objects import Object
 from localpv.deploy import pods
 from localpv.deploy.plan import Plan
@@ -19,7 +20,7 @@ def pod_monitor(plan: Plan) -> Object:
         "metadata": {"name": NAME, "namespace": plan.namespace},
         "spec": {
             "namespaceSelector": {"matchNames": [plan.namespace]},
-            "selector": {"matchLabels": {pods.NAME_LABEL: NAME}},
+            "selector": {"matchLabels": {well_known.APP_NAME: NAME}},
             "podMetricsEndpoints": [{"port": pods.PORT_NAME, "interval": INTERVAL}],
         },
     }

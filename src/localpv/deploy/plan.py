@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from localpv import __version__
+from localpv.api import well_known
 from localpv.api.objects import Object
 from localpv.lifecycle.config.settings import Configuration
 
@@ -25,7 +26,7 @@ class Pods:
     """How the pods of one program run."""
 
     priority_class: str
-    node_selector: Mapping[str, str] = field(default_factory=lambda: {"kubernetes.io/os": "linux"})
+    node_selector: Mapping[str, str] = field(default_factory=lambda: {well_known.OS: "linux"})
     tolerations: tuple[Object, ...] = ()
     affinity: Object = field(default_factory=dict)
     resources: Object = field(default_factory=lambda: {"requests": {"cpu": "10m", "memory": "64Mi"}})
@@ -41,7 +42,7 @@ def agent_pods() -> Pods:
 
 
 def manager_pods() -> Pods:
-    control_plane = {"key": "node-role.kubernetes.io/control-plane", "operator": "Exists", "effect": "NoSchedule"}
+    control_plane = {"key": well_known.CONTROL_PLANE, "operator": "Exists", "effect": "NoSchedule"}
     return Pods(priority_class="system-cluster-critical", tolerations=(control_plane,))
 
 

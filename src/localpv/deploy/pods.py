@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from localpv.api import well_known
 from localpv.api.objects import Object
 from localpv.deploy.plan import Pods
 from localpv.lifecycle.config import environment, sources
@@ -16,7 +17,6 @@ PORT_NAME = "metrics"
 SCRAPED = {"prometheus.io/scrape": "true", "prometheus.io/port": str(PORT)}
 """By these the usual configuration of Prometheus finds pods that have metrics."""
 
-NAME_LABEL = "app.kubernetes.io/name"
 COMPONENT_LABEL = "app.kubernetes.io/component"
 MANAGED_LABEL = "app.kubernetes.io/managed-by"
 
@@ -30,7 +30,7 @@ NOBODY = 65532
 
 
 def labels(component: str) -> dict[str, str]:
-    return {NAME_LABEL: "localpv", COMPONENT_LABEL: component}
+    return {well_known.APP_NAME: "localpv", COMPONENT_LABEL: component}
 
 
 def metadata(name: str, namespace: str, component: str) -> Object:

@@ -7,7 +7,7 @@ The embedded engine has the same rule built in (`apiserver/auth/node_rule.py`).
 
 from __future__ import annotations
 
-from localpv.api import roles
+from localpv.api import roles, well_known
 from localpv.api.objects import Object
 
 API = "admissionregistration.k8s.io/v1"
@@ -72,7 +72,7 @@ def objects(*, namespace: str, account: str = roles.AGENT, name: str = roles.AGE
 
 
 def _node() -> str:
-    claim = f'"{roles.NODE_CLAIM}"'
+    claim = f'"{well_known.TOKEN_NODE_NAME}"'
     extra = "request.userInfo.extra"
     return f'{claim} in {extra} && size({extra}[{claim}]) == 1 ? {extra}[{claim}][0] : ""'
 

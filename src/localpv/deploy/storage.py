@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
+from localpv.api import well_known
 from localpv.api.objects import Object
 from localpv.deploy.plan import CONFIG_MAP, ClassObject, Plan
 
-NO_PROVISIONER = "kubernetes.io/no-provisioner"
-"""Volumes of the class are not made on demand: they are there already, or they are not."""
-
-DESCRIPTION = "kubernetes.io/description"
 RISKS = (
     "Volumes of this class are disks of single nodes: a pod that uses one runs on that node only, and waits while the"
     " node is away. The data is as safe as that one disk: nobody copies it."
 )
 """What everybody should know who chooses the class; `kubectl describe storageclass` shows it."""
-
-DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
 
 def config_map(plan: Plan) -> Object:
@@ -24,14 +19,14 @@ def config_map(plan: Plan) -> Object:
 
 
 def storage_class(wanted: ClassObject) -> Object:
-    metadata: Object = {"name": wanted.name, "annotations": {DESCRIPTION: RISKS}}
+    metadata: Object = {"name": wanted.name, "annotations": {well_known.DESCRIPTION: RISKS}}
     if wanted.default:
-        metadata["annotations"][DEFAULT_CLASS] = "true"
+        metadata["annotations"][well_known.IS_DEFAULT_CLASS] = "true"
     made: Object = {
         "apiVersion": "storage.k8s.io/v1",
         "kind": "StorageClass",
         "metadata": metadata,
-        "provisioner": NO_PROVISIONER,
+        "provisioner": well_known.NO_PROVISIONER,
         "reclaimPolicy": wanted.reclaim_policy,
         # A claim must wait for its pod: which volume is right depends on the node that can run the pod.
         "volumeBindingMode": "WaitForFirstConsumer",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from localpv.api import roles
+from localpv.api import roles, well_known
 from localpv.api.objects import Object
 from localpv.deploy import access, pods
 from localpv.deploy.plan import CONFIG_MAP, Plan, Pods
@@ -80,7 +80,7 @@ def manager(plan: Plan) -> Object:
     }
     apart = {
         "maxSkew": 1,
-        "topologyKey": "kubernetes.io/hostname",
+        "topologyKey": well_known.HOSTNAME,
         "whenUnsatisfiable": "ScheduleAnyway",
         "labelSelector": {"matchLabels": pods.labels("manager")},
     }

@@ -37,7 +37,8 @@ from localpv.lifecycle.release.node_loss import NodeLoss
 from localpv.lifecycle.release.releasing import Releaser
 from localpv.lifecycle.reports import Reports
 from localpv.lifecycle.view import View
-from localpv.lifecycle.volumes import DISK, ApiVolumes
+from localpv.lifecycle.volumes import ApiVolumes
+from localpv.model import disk_labels
 from localpv.runtime.controller import Controller, Done, LookAgain, Outcome, Reconcile
 from localpv.runtime.group import Group
 from localpv.runtime.queue import Observing, WorkQueue, unobserved
@@ -291,7 +292,7 @@ class Manager:
     def _volume_changed(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
         volume = new or old
         assert volume is not None
-        if named := volume.metadata.annotations.get(DISK):
+        if named := volume.metadata.annotations.get(disk_labels.DISK):
             self._queue.add(named)
         elif volume.spec.local is not None:
             for disk in self._disks.at(volume.spec.local.path):

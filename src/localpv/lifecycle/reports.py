@@ -8,12 +8,7 @@ from localpv.api.kinds.localdisk import DiskCondition, LocalDisk
 from localpv.client.pacing import Clock
 from localpv.lifecycle.events import Events
 from localpv.lifecycle.records import Records
-
-OFFERED = "Offered"
-"""The condition that the manager writes; it is there only while something is wrong."""
-
-DATA_READABLE = "DataReadable"
-"""The condition, and the reason of the event, of a disk whose next tenant can read what the last one wrote."""
+from localpv.model import disk_labels
 
 
 class Reports:
@@ -31,7 +26,7 @@ class Reports:
         known = _known(disk)
         since = known.last_transition_time if known is not None else None
         condition = DiskCondition(
-            type=OFFERED,
+            type=disk_labels.OFFERED,
             status="False",
             reason=reason,
             message=message,
@@ -51,23 +46,25 @@ class Reports:
 
     async def caution(self, disk: LocalDisk, message: str) -> LocalDisk:
         """The disk is offered, and users must know something about it; nothing when the message is empty."""
-        known = _known(disk, DATA_READABLE)
+        known = _known(disk, disk_labels.DATA_READABLE)
         if (known.message if known is not None else "") == message:
             return disk
         condition = DiskCondition(
-            type=DATA_READABLE,
+            type=disk_labels.DATA_READABLE,
             status="True",
             reason="CleanerLeavesData",
             message=message,
             last_transition_time=self._clock.now().strftime("%Y-%m-%dT%H:%M:%SZ"),
         )
-        return await self._write(disk, (condition,) if message else (), DATA_READABLE)
+        return await self._write(disk, (condition,) if message else (), disk_labels.DATA_READABLE)
 
-    async def _write(self, disk: LocalDisk, ours: tuple[DiskCondition, ...], which: str = OFFERED) -> LocalDisk:
+    async def _write(
+        self, disk: LocalDisk, ours: tuple[DiskCondition, ...], which: str = disk_labels.OFFERED
+    ) -> LocalDisk:
         others = tuple(condition for condition in disk.status.conditions if condition.type != which)
         status = msgspec.structs.replace(disk.status, conditions=(*others, *ours))
         return await self._records.write_status(disk, status)
 
 
-def _known(disk: LocalDisk, which: str = OFFERED) -> DiskCondition | None:
+def _known(disk: LocalDisk, which: str = disk_labels.OFFERED) -> DiskCondition | None:
     return next((condition for condition in disk.status.conditions if condition.type == which), None)

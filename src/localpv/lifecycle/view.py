@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from localpv.api.kinds import PersistentVolume
 from localpv.api.kinds.localdisk import LocalDisk
 from localpv.lifecycle.publish import ownership
-from localpv.lifecycle.volumes import DISK
+from localpv.model import disk_labels
 
 
 class View:
@@ -48,7 +48,7 @@ class View:
 
     def of_volume(self, volume: PersistentVolume) -> LocalDisk | None:
         """The disk that a volume was made for."""
-        if named := volume.metadata.annotations.get(DISK):
+        if named := volume.metadata.annotations.get(disk_labels.DISK):
             return self.get(named)
         path = volume.spec.local.path if volume.spec.local is not None else ""
         return next((disk for disk in self.at(path) if ownership.owns(disk, volume)), None)

@@ -9,6 +9,7 @@ from typing import Protocol
 import msgspec
 
 from localpv import errors
+from localpv.api import well_known
 from localpv.api.kinds import PersistentVolume
 from localpv.api.kinds.localdisk import LocalDisk, Phase
 from localpv.api.objects import Object
@@ -16,19 +17,7 @@ from localpv.client.cache import Cache, Handler
 from localpv.client.client import Client
 from localpv.client.objects import Selection
 from localpv.client.pacing import Clock
-
-NODE_LABEL = "localpv.dev/node"
-RECLAIM = "localpv.dev/reclaim"
-DISK = "localpv.dev/disk"
-RECYCLE = "Recycle"
-FINALIZER = "localpv.dev/disk"
-"""Keeps a volume, whoever deletes it, until what is on its disk is known: clean, never used, or remembered."""
-
-LOST_SINCE = "localpv.dev/node-lost-since"
-"""Annotation: when the volume's node was first seen to be gone, so that a new manager goes on with the grace."""
-
-BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
-"""Annotation that the cluster's binder leaves on a volume it has bound, also when the claim is taken off later."""
+from localpv.model import disk_labels
 
 NO_VOLUME = "localpv-no-such-volume"
 """Changing it shows what we may do to volumes, and does nothing."""
@@ -51,18 +40,18 @@ def is_unused(volume: PersistentVolume) -> bool:
     return (
         volume.status.phase in ("", "Pending", "Available")
         and (claim is None or not claim.uid)
-        and BOUND_BY_CONTROLLER not in volume.metadata.annotations
+        and well_known.BOUND_BY_CONTROLLER not in volume.metadata.annotations
     )
 
 
 def is_held(volume: PersistentVolume) -> bool:
     """Whether the volume cannot go before we let it."""
-    return FINALIZER in volume.metadata.finalizers
+    return disk_labels.FINALIZER in volume.metadata.finalizers
 
 
 def is_held_alone(volume: PersistentVolume) -> bool:
     """Whether the volume is gone as soon as we let it go."""
-    return volume.metadata.finalizers == (FINALIZER,)
+    return volume.metadata.finalizers == (disk_labels.FINALIZER,)
 
 
 def is_withdrawn(disk: LocalDisk) -> bool:
@@ -118,7 +107,7 @@ class ApiVolumes:
     def __init__(self, client: Client, *, clock: Clock, node_label: str = "") -> None:
         self._objects = client.objects(PersistentVolume)
         self._untyped = client.untyped(PersistentVolume.resource)
-        labels = f"{NODE_LABEL}={node_label}" if node_label else NODE_LABEL
+        labels = f"{disk_labels.NODE}={node_label}" if node_label else disk_labels.NODE
         self.cache = Cache(self._objects, clock=clock, selection=Selection(labels=labels), indexes={BY_PATH: _path_of})
 
         self.holds = True
@@ -150,7 +139,7 @@ class ApiVolumes:
                 except errors.LocalpvError as error:
                     log.warning("volume cannot be read volume=%s reason=%s", name, error)
                     break
-                if new is None or new.metadata.labels.get(NODE_LABEL):
+                if new is None or new.metadata.labels.get(disk_labels.NODE):
                     del self._strays[name]
                 elif new.metadata.resource_version == old.metadata.resource_version:
                     continue
@@ -177,7 +166,7 @@ class ApiVolumes:
     async def create(self, volume: Object) -> PersistentVolume:
         if self.holds:
             # In the very request: there is no moment at which the volume could be used and be gone without a trace.
-            volume = {**volume, "metadata": {**volume["metadata"], "finalizers": [FINALIZER]}}
+            volume = {**volume, "metadata": {**volume["metadata"], "finalizers": [disk_labels.FINALIZER]}}
         return msgspec.convert(await self._untyped.create(volume), PersistentVolume)
 
     async def delete(self, volume: PersistentVolume) -> bool:
@@ -191,17 +180,19 @@ class ApiVolumes:
     async def free(self, volume: PersistentVolume) -> None:
         # The disk is clean: that an earlier claim was bound by the cluster says nothing about it any more.
         gone = (
-            {"annotations": {BOUND_BY_CONTROLLER: None}} if BOUND_BY_CONTROLLER in volume.metadata.annotations else {}
+            {"annotations": {well_known.BOUND_BY_CONTROLLER: None}}
+            if well_known.BOUND_BY_CONTROLLER in volume.metadata.annotations
+            else {}
         )
         await self._patch(volume, {"metadata": gone, "spec": {"claimRef": None}})
 
     async def take_over(self, volume: PersistentVolume, node_label: str) -> PersistentVolume:
         meta = volume.metadata
         changes: Object = {}
-        if node_label and meta.labels.get(NODE_LABEL) != node_label:
-            changes["labels"] = {NODE_LABEL: node_label}
+        if node_label and meta.labels.get(disk_labels.NODE) != node_label:
+            changes["labels"] = {disk_labels.NODE: node_label}
         if self.holds and not is_held(volume) and not meta.deleting:
-            changes["finalizers"] = [*meta.finalizers, FINALIZER]
+            changes["finalizers"] = [*meta.finalizers, disk_labels.FINALIZER]
         if not changes:
             return volume
         try:
@@ -218,7 +209,7 @@ class ApiVolumes:
     async def let_go(self, volume: PersistentVolume) -> PersistentVolume:
         if not is_held(volume):
             return volume
-        left = [each for each in volume.metadata.finalizers if each != FINALIZER]
+        left = [each for each in volume.metadata.finalizers if each != disk_labels.FINALIZER]
         try:
             return await self._patch(volume, {"metadata": {"finalizers": left or None}})
         except errors.NotFound:

@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 from localpv.api.kinds import PersistentVolume
 from localpv.api.kinds.localdisk import CleaningState, LocalDisk, Phase
 from localpv.metrics.registry import Labels, Registry
+from localpv.model import disk_labels
 
 _CLASSIC = "local_volume_provisioner"
 MISMATCHES = frozenset({"IdentityChanged", "WasMountPoint"})
 """Words of a record that mean: at this path is something else than what was published."""
 
-OFFERED = "Offered"
 MODES = ("Block", "Filesystem")
 _VOLUME_PHASES = ("Available", "Bound", "Released", "Failed")
 
@@ -118,7 +118,7 @@ class Volumes:
                 (condition.reason,)
                 for disk in disks
                 for condition in disk.status.conditions
-                if condition.type == OFFERED and condition.status == "False"
+                if condition.type == disk_labels.OFFERED and condition.status == "False"
             )
         )
 

@@ -11,8 +11,6 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-
 MOST_SERIES = 500
 """Combinations of label values of one metric. Beyond it everything is counted under `other`: labels can come from
 objects that others write, and a monitoring system must not fall over a forged one."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from localpv import errors
-from localpv.api import kinds
+from localpv.api import kinds, well_known
 from localpv.api.kinds import Lease, LeaseSpec, Node, ObjectMeta
 from localpv.client.client import Client
 from localpv.client.objects import Patch
@@ -52,9 +52,9 @@ class NodeKeeper:
         if missing == self._told and now - self._told_at < STATUS_SECONDS:
             return
         labels = {
-            "kubernetes.io/hostname": self._name,
-            "kubernetes.io/os": "linux",
-            "kubernetes.io/arch": self._machine.architecture,
+            well_known.HOSTNAME: self._name,
+            well_known.OS: "linux",
+            well_known.ARCHITECTURE: self._machine.architecture,
         }
         node = await self._nodes.find(self._name)
         if node is None:

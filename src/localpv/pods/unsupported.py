@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from localpv.api import kinds
+from localpv.api import kinds, well_known
 from localpv.host.containers import Features
 from localpv.pods import files, seccomp
 
@@ -27,7 +27,6 @@ SAFE_SYSCTLS = frozenset(
 )
 """Kernel parameters that each pod has for itself and with which it harms nobody else; those of a kubelet."""
 
-APP_ARMOR_ANNOTATION = "container.apparmor.security.beta.kubernetes.io/"
 _SELINUX = Path("/sys/fs/selinux/enforce")
 
 Refusal = tuple[str, str]
@@ -104,7 +103,7 @@ def _of_container(pod: kinds.Pod, container: kinds.Container, features: Features
 def _wants_app_armor(pod: kinds.Pod, container: kinds.Container, profile: kinds.SecurityProfile | None) -> bool:
     if profile is not None:
         return profile.type != seccomp.UNCONFINED
-    annotated = pod.metadata.annotations.get(f"{APP_ARMOR_ANNOTATION}{container.name}", "")
+    annotated = pod.metadata.annotations.get(f"{well_known.APPARMOR_PREFIX}{container.name}", "")
     return annotated not in ("", "unconfined")
 
 

@@ -12,8 +12,9 @@ import contextlib
 import errno
 from collections.abc import Callable, Mapping
 
+from localpv.api import media_types
 from localpv.errors import StartError
-from localpv.metrics.registry import CONTENT_TYPE, Registry
+from localpv.metrics.registry import Registry
 
 REQUEST_SECONDS = 10.0
 """How long one request may take from its first byte to its answer's last."""
@@ -91,7 +92,7 @@ class Health:
 
     def _answer(self, path: str, *, verbose: bool) -> Answer:
         if path == "/metrics" and self._registry is not None:
-            return 200, CONTENT_TYPE, self._registry.text()
+            return 200, media_types.METRICS, self._registry.text()
         if path not in _LIVE | _READY:
             return 404, _PLAIN, "not found\n"
         checks = {"ping": True}

@@ -16,6 +16,7 @@ import msgspec
 
 from localpv import errors
 from localpv.api import status as statuses
+from localpv.api import well_known
 from localpv.api.objects import Object
 from localpv.api.patch.values import copied
 from localpv.client.transport import Answer, Request
@@ -141,7 +142,7 @@ class FakeApi:
         if "sendInitialEvents" in request.query:
             for obj in self._members(request.path):
                 stream.put_nowait(_line("ADDED", obj))
-            stream.put_nowait(self._bookmark(**{"k8s.io/initial-events-end": "true"}))
+            stream.put_nowait(self._bookmark(**{well_known.INITIAL_EVENTS_END: "true"}))
         elif version < self._oldest:
             gone = errors.Gone(f"too old resource version: {version} ({self._oldest})")
             stream.put_nowait(_line("ERROR", statuses.to_status(gone)))

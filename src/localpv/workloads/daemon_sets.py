@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from localpv import errors
-from localpv.api import selectors
+from localpv.api import selectors, well_known
 from localpv.api.kinds import ControllerRevision, DaemonSet, Node
 from localpv.lifecycle.events import Events
 from localpv.runtime.backoff import KeyedBackoff
@@ -45,7 +45,7 @@ class _Look:
         return self.revision.metadata.labels.get(history.HASH[DaemonSet], "")
 
     def is_new(self, pod: Pod) -> bool:
-        return pod.metadata.labels.get(daemons.REVISION) == self.mark
+        return pod.metadata.labels.get(well_known.REVISION_HASH) == self.mark
 
     def is_available(self, pod: Pod) -> bool:
         return not pod.metadata.deleting and pods.is_available(pod, self.set.spec.min_ready_seconds, self.now)
@@ -109,7 +109,7 @@ class DaemonSets:
         await statuses.write(daemon_set, status, to=self._sets)
         if failure is not None and not making.namespace_ends(failure):
             raise failure
-        in_use = {pod.metadata.labels.get(daemons.REVISION, "") for each in after.pods.values() for pod in each}
+        in_use = {pod.metadata.labels.get(well_known.REVISION_HASH, "") for each in after.pods.values() for pod in each}
         await self._history.forget(daemon_set, present, (templates.named(daemon_set.metadata.name, x) for x in in_use))
         everyone = [pod for each in after.pods.values() for pod in each]
         waits = [again, pods.next_available(everyone, daemon_set.spec.min_ready_seconds, look.now)]

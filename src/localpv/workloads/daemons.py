@@ -7,25 +7,22 @@ from typing import Any
 
 import msgspec
 
-from localpv.api import kinds
+from localpv.api import kinds, node_selector, well_known
 from localpv.api.kinds import DaemonSet, Node, ObjectMeta
 from localpv.api.objects import Object
 from localpv.lifecycle.schedule import demands, taints
 from localpv.workloads import templates
 from localpv.workloads.pods import Pod
 
-REVISION = "controller-revision-hash"
 GENERATION = "pod-template-generation"
-TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
-_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 _TOLERATED = {
-    "node.kubernetes.io/not-ready": taints.NO_EXECUTE,
-    "node.kubernetes.io/unreachable": taints.NO_EXECUTE,
+    well_known.NOT_READY: taints.NO_EXECUTE,
+    well_known.UNREACHABLE: taints.NO_EXECUTE,
     "node.kubernetes.io/disk-pressure": taints.NO_SCHEDULE,
     "node.kubernetes.io/memory-pressure": taints.NO_SCHEDULE,
     "node.kubernetes.io/pid-pressure": taints.NO_SCHEDULE,
-    "node.kubernetes.io/unschedulable": taints.NO_SCHEDULE,
+    well_known.UNSCHEDULABLE: taints.NO_SCHEDULE,
 }
 _ON_THE_HOSTS_NETWORK = {"node.kubernetes.io/network-unavailable": taints.NO_SCHEDULE}
 """Trouble of a node that its daemons live with: they are part of what it is."""
@@ -34,14 +31,17 @@ _ON_THE_HOSTS_NETWORK = {"node.kubernetes.io/network-unavailable": taints.NO_SCH
 def pod(of: DaemonSet, node: str, *, revision: str) -> Object:
     """The pod for one node, which the scheduler can place nowhere else."""
     made = templates.pod(of.spec.template, of)
-    made["metadata"]["labels"][REVISION] = revision
-    if generation := of.metadata.annotations.get(TEMPLATE_GENERATION):
+    made["metadata"]["labels"][well_known.REVISION_HASH] = revision
+    if generation := of.metadata.annotations.get(well_known.TEMPLATE_GENERATION):
         made["metadata"]["labels"][GENERATION] = generation
     spec = made["spec"]
     spec["tolerations"] = _tolerations(spec)
     affinity = dict(spec.get("affinity") or {})
     term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
-    affinity["nodeAffinity"] = {**(affinity.get("nodeAffinity") or {}), _REQUIRED: {"nodeSelectorTerms": [term]}}
+    affinity["nodeAffinity"] = {
+        **(affinity.get("nodeAffinity") or {}),
+        node_selector.REQUIRED: {"nodeSelectorTerms": [term]},
+    }
     spec["affinity"] = affinity
     return made
 
@@ -50,7 +50,7 @@ def node_of(pod: Pod) -> str:
     """The node that a pod is on, or is meant for."""
     if pod.spec.node_name:
         return pod.spec.node_name
-    required = ((pod.spec.affinity or {}).get("nodeAffinity") or {}).get(_REQUIRED) or {}
+    required = ((pod.spec.affinity or {}).get("nodeAffinity") or {}).get(node_selector.REQUIRED) or {}
     for term in required.get("nodeSelectorTerms") or ():
         for field in term.get("matchFields") or ():
             if field.get("key") == "metadata.name" and field.get("operator") == "In":

@@ -10,13 +10,13 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from localpv import errors
-from localpv.api import selectors
+from localpv.api import selectors, well_known
 from localpv.api.kinds import ControllerRevision, DaemonSet, StatefulSet
 from localpv.api.objects import Object
 from localpv.workloads import owning, templates
 from localpv.workloads.known import Known
 
-HASH = {StatefulSet: "controller.kubernetes.io/hash", DaemonSet: "controller-revision-hash"}
+HASH = {StatefulSet: "controller.kubernetes.io/hash", DaemonSet: well_known.REVISION_HASH}
 """On a revision: the short name of its content. Each kind has its own label for it."""
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from localpv.api import well_known
 from localpv.api.kinds import StatefulSet
 from localpv.api.objects import Object
 from localpv.workloads import templates
@@ -13,7 +14,6 @@ from localpv.workloads.pods import Pod
 
 POD_NAME = "statefulset.kubernetes.io/pod-name"
 POD_INDEX = "apps.kubernetes.io/pod-index"
-REVISION = "controller-revision-hash"
 
 _name_and_number = re.compile(r"(.+)-(0|[1-9][0-9]*)").fullmatch
 
@@ -50,7 +50,7 @@ def pod(of: StatefulSet, template: Mapping[str, Any], number: int, *, revision: 
     """The pod with a number, made from the template of one revision."""
     name = pod_name(of, number)
     made = templates.pod(template, of, name=name)
-    made["metadata"]["labels"] |= {**labels(of, number), REVISION: revision}
+    made["metadata"]["labels"] |= {**labels(of, number), well_known.REVISION_HASH: revision}
     spec = made["spec"]
     spec["hostname"] = name
     if of.spec.service_name:
@@ -98,4 +98,4 @@ def claims(of: StatefulSet, number: int) -> list[Object]:
 
 
 def revision_of(pod: Pod) -> str:
-    return pod.metadata.labels.get(REVISION, "")
+    return pod.metadata.labels.get(well_known.REVISION_HASH, "")

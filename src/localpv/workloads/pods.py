@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, ClassVar
 
+from localpv.api import well_known
 from localpv.api.kinds import ContainerStatus, Kind, Part, PodCondition, read_time
 from localpv.api.kinds.meta import resource_of
 from localpv.api.resources import Resource
-
-DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 
 PENDING, RUNNING, SUCCEEDED, FAILED, UNKNOWN = "Pending", "Running", "Succeeded", "Failed", "Unknown"
 _PHASE_RANK = {PENDING: 0, UNKNOWN: 1, RUNNING: 2}
@@ -127,5 +126,5 @@ def dispensable_first(pods: list[Pod], *, neighbours: list[Pod]) -> list[Pod]:
 
 
 def _cost(pod: Pod) -> int:
-    text = pod.metadata.annotations.get(DELETION_COST, "0")
+    text = pod.metadata.annotations.get(well_known.POD_DELETION_COST, "0")
     return int(text) if text.removeprefix("-").isdigit() else 0

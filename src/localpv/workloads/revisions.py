@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from localpv.api import well_known
 from localpv.api.kinds import Kind, ReplicaSet
 from localpv.workloads import rollouts
 
@@ -18,7 +19,7 @@ _OWN = frozenset(
         HISTORY,
         rollouts.DESIRED,
         rollouts.LARGEST,
-        "kubectl.kubernetes.io/last-applied-configuration",
+        well_known.LAST_APPLIED,
         "deprecated.deployment.rollback.to",
     }
 )

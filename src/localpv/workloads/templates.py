@@ -9,14 +9,12 @@ from typing import Any
 
 import msgspec
 
+from localpv.api import names
 from localpv.api.kinds import Kind
 from localpv.api.objects import Object
 from localpv.workloads import owning
 
 TEMPLATE_HASH = "pod-template-hash"
-
-_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
-"""Letters and digits that spell no words and are not mistaken for each other, as Kubernetes has them in names."""
 
 _HASH_LENGTH = 10
 _LONGEST_NAME = 253
@@ -46,8 +44,8 @@ def fingerprint(value: object, collisions: int = 0) -> str:
     number = int.from_bytes(hashlib.sha256(text).digest()[:8])
     letters = []
     for _ in range(_HASH_LENGTH):
-        number, rest = divmod(number, len(_ALPHABET))
-        letters.append(_ALPHABET[rest])
+        number, rest = divmod(number, len(names.GENERATED_ALPHABET))
+        letters.append(names.GENERATED_ALPHABET[rest])
     return "".join(letters)
 
 

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 import localpv
-from localpv.api import volume_affinity
+from localpv.api import node_selector, volume_affinity
 from localpv.api.kinds import Node, ObjectMeta, PersistentVolume
 from localpv.lifecycle.matching import fitting
 
@@ -77,12 +77,12 @@ def test_where_a_volume_has_both_forms_both_must_hold() -> None:
 
 
 WRONG = [
-    *("{", "[]", '"n1"', "{}", "null", "5", json.dumps({volume_affinity.REQUIRED: None})),
-    json.dumps({volume_affinity.REQUIRED: {}}),
-    json.dumps({volume_affinity.REQUIRED: {"nodeSelectorTerms": []}}),
-    json.dumps({volume_affinity.REQUIRED: {"nodeSelectorTerms": [on(HOSTNAME, "Near", "n1")]}}),
-    json.dumps({volume_affinity.REQUIRED: {"nodeSelectorTerms": [on(HOSTNAME, "In")]}}),
-    json.dumps({volume_affinity.PREFERRED: [{"weight": 1, "preference": on(HOSTNAME, "In", "n1")}]}),
+    *("{", "[]", '"n1"', "{}", "null", "5", json.dumps({node_selector.REQUIRED: None})),
+    json.dumps({node_selector.REQUIRED: {}}),
+    json.dumps({node_selector.REQUIRED: {"nodeSelectorTerms": []}}),
+    json.dumps({node_selector.REQUIRED: {"nodeSelectorTerms": [on(HOSTNAME, "Near", "n1")]}}),
+    json.dumps({node_selector.REQUIRED: {"nodeSelectorTerms": [on(HOSTNAME, "In")]}}),
+    json.dumps({node_selector.PREFERRED: [{"weight": 1, "preference": on(HOSTNAME, "In", "n1")}]}),
 ]
 
 

@@ -9,7 +9,6 @@ from click.testing import CliRunner
 
 from localpv.api import roles
 from localpv.api.kinds.localdisk import LOCAL_DISKS, LocalDiskSpec
-from localpv.apiserver.auth import identity
 from localpv.cli import daemons
 from localpv.cli.main import cli
 from localpv.cli.manifests import manifests
@@ -77,7 +76,6 @@ def test_the_policy_is_for_the_agents_account_and_refuses_by_default() -> None:
 def test_names_of_the_roles_module_are_those_of_the_kind() -> None:
     assert (LOCAL_DISKS.group, LOCAL_DISKS.plural) == (roles.DISKS_GROUP, roles.DISKS)
     assert set(roles.ORDERS) <= set(LocalDiskSpec.__struct_encode_fields__)
-    assert roles.NODE_CLAIM == identity.NODE_NAME
 
 
 def test_cleaning_jobs_are_the_managers() -> None:

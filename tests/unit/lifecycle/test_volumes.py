@@ -11,10 +11,12 @@ import msgspec
 import pytest
 
 from localpv import errors
+from localpv.api import well_known
 from localpv.api.kinds import PersistentVolume
 from localpv.client.client import Client
 from localpv.lifecycle import volumes
 from localpv.lifecycle.volumes import ApiVolumes
+from localpv.model import disk_labels
 from localpv.testing.api import FakeApi
 from localpv.testing.clock import FakeClock
 
@@ -80,7 +82,7 @@ async def test_volume_that_has_a_label_now_is_no_stray(api: FakeApi, clock: Fake
     volume = await a_volume(api)
     api.failures = [errors.Forbidden("no")]
     await seen.take_over(volume, "n1")
-    api.put(PATH, {**api.objects[PATH], "metadata": {"labels": {volumes.NODE_LABEL: "n1"}}})
+    api.put(PATH, {**api.objects[PATH], "metadata": {"labels": {disk_labels.NODE: "n1"}}})
     async with following(seen):
         await clock.advance(volumes.LOOK_EVERY_SECONDS)
     assert seen.seen("pv") is None, "the cache has it"
@@ -115,7 +117,7 @@ async def test_volume_is_held_from_the_request_that_makes_it(api: FakeApi, seen:
     await seen.learn_rights()
     assert seen.holds
     made = await seen.create(NEW)
-    assert made.metadata.finalizers == (volumes.FINALIZER,)
+    assert made.metadata.finalizers == (disk_labels.FINALIZER,)
     assert "finalizers" not in NEW["metadata"]
     loose = await seen.let_go(made)
     assert not volumes.is_held(loose)
@@ -136,7 +138,7 @@ async def test_who_may_not_change_volumes_makes_them_without_a_finalizer(api: Fa
 
 
 async def test_right_that_is_lost_later_ends_the_holding(api: FakeApi, seen: ApiVolumes) -> None:
-    volume = await a_volume(api, labels={volumes.NODE_LABEL: "n1"})
+    volume = await a_volume(api, labels={disk_labels.NODE: "n1"})
     api.failures = [errors.Forbidden("no")]
     assert await seen.take_over(volume, "n1") == volume
     assert not seen.holds
@@ -144,7 +146,7 @@ async def test_right_that_is_lost_later_ends_the_holding(api: FakeApi, seen: Api
 
 
 async def test_letting_go_what_is_gone_already_is_fine(api: FakeApi, seen: ApiVolumes) -> None:
-    volume = await a_volume(api, finalizers=[volumes.FINALIZER])
+    volume = await a_volume(api, finalizers=[disk_labels.FINALIZER])
     api.remove(PATH)
     assert (await seen.let_go(volume)).metadata.finalizers == ()
 
@@ -152,8 +154,8 @@ async def test_letting_go_what_is_gone_already_is_fine(api: FakeApi, seen: ApiVo
 async def test_taking_over_keeps_the_finalizers_of_others_and_is_done_once(api: FakeApi, seen: ApiVolumes) -> None:
     volume = await a_volume(api, finalizers=["others/hold"], labels={"a": "b"})
     taken = await seen.take_over(volume, "n1")
-    assert taken.metadata.finalizers == ("others/hold", volumes.FINALIZER)
-    assert taken.metadata.labels == {"a": "b", volumes.NODE_LABEL: "n1"}
+    assert taken.metadata.finalizers == ("others/hold", disk_labels.FINALIZER)
+    assert taken.metadata.labels == {"a": "b", disk_labels.NODE: "n1"}
     assert await seen.take_over(taken, "n1") is taken
     assert (await seen.let_go(taken)).metadata.finalizers == ("others/hold",)
 
@@ -167,7 +169,7 @@ async def test_volume_that_is_being_deleted_is_not_held_anew(api: FakeApi, seen:
 
 
 async def test_freed_volume_forgets_that_the_cluster_had_bound_it(api: FakeApi, seen: ApiVolumes) -> None:
-    volume = await a_volume(api, annotations={volumes.BOUND_BY_CONTROLLER: "yes", "kept": "yes"})
+    volume = await a_volume(api, annotations={well_known.BOUND_BY_CONTROLLER: "yes", "kept": "yes"})
     await seen.free(volume)
     assert api.objects[PATH]["metadata"]["annotations"] == {"kept": "yes"}
     assert "claimRef" not in api.objects[PATH]["spec"]

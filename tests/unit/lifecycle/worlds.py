@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from localpv import errors
+from localpv.api import well_known
 from localpv.api.kinds import ClaimReference, Kind, Node, ObjectMeta, PersistentVolume, StorageClass
 from localpv.api.kinds.localdisk import (
     Cleaning,
@@ -33,6 +34,7 @@ from localpv.lifecycle.publish.publishing import Publisher
 from localpv.lifecycle.records.protocol import Event
 from localpv.lifecycle.release.releasing import Releaser
 from localpv.lifecycle.reports import Reports
+from localpv.model import disk_labels
 from localpv.runtime.controller import Outcome
 from localpv.testing.clock import FakeClock
 
@@ -147,7 +149,7 @@ class FakeVolumes:
         return [each for each in self.cached.values() if each.spec.local is not None and each.spec.local.path == path]
 
     def catch_up(self) -> None:
-        self.cached = {name: volume for name, volume in self.now.items() if naming.NODE_LABEL in volume.metadata.labels}
+        self.cached = {name: volume for name, volume in self.now.items() if disk_labels.NODE in volume.metadata.labels}
 
     async def find(self, name: str) -> PersistentVolume | None:
         return self.weather.around(lambda: self.now.get(name))
@@ -164,7 +166,7 @@ class FakeVolumes:
             for check in self.before_free:
                 check(self.now[volume.key])
             meta = volume.metadata
-            kept = {key: text for key, text in meta.annotations.items() if key != offers.BOUND_BY_CONTROLLER}
+            kept = {key: text for key, text in meta.annotations.items() if key != well_known.BOUND_BY_CONTROLLER}
             spec = replace(volume.spec, claim_ref=None)
             self.change(volume.key, spec=spec, metadata=replace(meta, annotations=kept))
 
@@ -172,14 +174,14 @@ class FakeVolumes:
 
     async def take_over(self, volume: PersistentVolume, node_label: str) -> PersistentVolume:
         meta = volume.metadata
-        labels = {**meta.labels, naming.NODE_LABEL: node_label} if self.holds else meta.labels
+        labels = {**meta.labels, disk_labels.NODE: node_label} if self.holds else meta.labels
         held = self.holds and not offers.is_held(volume) and not meta.deleting
         if labels == meta.labels and not held:
             return volume
 
         def take() -> PersistentVolume:
             self._check(volume)
-            finalizers = (*meta.finalizers, offers.FINALIZER) if held else meta.finalizers
+            finalizers = (*meta.finalizers, disk_labels.FINALIZER) if held else meta.finalizers
             return self.change(volume.key, metadata=replace(meta, labels=labels, finalizers=finalizers))
 
         return self.weather.around(take)
@@ -235,7 +237,7 @@ class FakeVolumes:
         for check in self.before_let_go:
             check(self.now[volume.key])
         meta = self.now[volume.key].metadata
-        left = tuple(each for each in meta.finalizers if each != offers.FINALIZER)
+        left = tuple(each for each in meta.finalizers if each != disk_labels.FINALIZER)
         loose = self.change(volume.key, metadata=replace(meta, finalizers=left))
         if meta.deleting and not left:
             del self.now[volume.key]
@@ -248,7 +250,7 @@ class FakeVolumes:
         for check in self.before_create:
             check(typed)
         version = next(self.versions)
-        finalizers = (*((offers.FINALIZER,) if self.holds else ()), *self.others)
+        finalizers = (*((disk_labels.FINALIZER,) if self.holds else ()), *self.others)
         meta = replace(typed.metadata, uid=f"pv-{version}", resource_version=str(version), finalizers=finalizers)
         self.now[typed.key] = replace(typed, metadata=meta, status=replace(typed.status, phase="Available"))
         return self.now[typed.key]
@@ -457,7 +459,7 @@ class World:
         reference = ClaimReference(namespace="default", name="data", uid=f"claim-{next(self.claims)}")
         meta = volume.metadata
         if self.by_cluster:
-            meta = replace(meta, annotations={**meta.annotations, offers.BOUND_BY_CONTROLLER: "yes"})
+            meta = replace(meta, annotations={**meta.annotations, well_known.BOUND_BY_CONTROLLER: "yes"})
         self.volumes.change(volume.key, spec=replace(volume.spec, claim_ref=reference), metadata=meta)
         self.volumes.phase(volume.key, "Bound")
         self.dirty = volume.metadata.uid

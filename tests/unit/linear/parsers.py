@@ -7,7 +7,17 @@ import pkgutil
 from collections.abc import Callable, Iterator
 from importlib import import_module
 
-from localpv.api import jsonpath, names, node_selector, quantity, selectors, volume_affinity, yaml_scalars, yamls
+from localpv.api import (
+    jsonpath,
+    media_types,
+    names,
+    node_selector,
+    quantity,
+    selectors,
+    volume_affinity,
+    yaml_scalars,
+    yamls,
+)
 from localpv.api.kinds import meta
 from localpv.api.managed import elements, managers
 from localpv.api.schema import duplicates, formats, patterns, scalars
@@ -80,7 +90,7 @@ PARSERS: dict[str, Parser] = {
     "apiserver.auth.identity.split_account": identity.split_account,
     "apiserver.auth.jwt.claims": lambda text: jwt.claims(text, b"key"),
     "apiserver.body.decode": lambda text: body.decode(text.encode(), "application/json"),
-    "apiserver.body.decode protobuf": lambda text: body.decode(b"k8s\x00" + text.encode(), body.PROTOBUF),
+    "apiserver.body.decode protobuf": lambda text: body.decode(b"k8s\x00" + text.encode(), media_types.PROTOBUF),
     "apiserver.body.decode_json": lambda text: body.decode_json(text.encode()),
     "apiserver.body.decode_yaml": lambda text: body.decode_yaml(text.encode()),
     "apiserver.body.media_type": body.media_type,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.unit.linear import growth, kinds
 
-from localpv.api import jsonpath, selectors, yamls
+from localpv.api import jsonpath, media_types, selectors, yamls
 from localpv.api.managed import apply as server_side
 from localpv.api.managed import entries, track
 from localpv.api.patch import json_patch, merge_patch, strategic
@@ -109,7 +109,7 @@ def test_protobuf_takes_time_in_proportion_to_its_length(plural: str) -> None:
         return encode(obj)
 
     limit = MOST if plural != "customresourcedefinitions" else 100
-    growth.check(made, lambda raw: body.decode(raw, body.PROTOBUF), limit=limit, what=f"protobuf of {plural}")
+    growth.check(made, lambda raw: body.decode(raw, media_types.PROTOBUF), limit=limit, what=f"protobuf of {plural}")
 
 
 # -- objects of a custom kind, and changes to them ---------------------------------------------------------------------

@@ -11,7 +11,7 @@ import pytest
 from tests.unit.linear import growth, kinds
 from tests.unit.linear.test_kinds import PLURALS, where
 
-from localpv.api import fields, names, status
+from localpv.api import fields, media_types, names, status
 from localpv.api.fields import FieldError
 from localpv.api.managed import apply as server_side
 from localpv.api.schema import structural, walk
@@ -183,13 +183,13 @@ REFUSED: dict[str, Callable[[], object]] = {
     "apply: conflicts": lambda: _contested(20_000, "k" * 20),
     "apply: conflicts with long names": lambda: _contested(800, LONG),
     "JSON patch: unknown fields": lambda: _strict(
-        json.dumps([{"op": "test", **dict.fromkeys(map(str, range(40_000)))}]).encode(), patching.JSON_PATCH
+        json.dumps([{"op": "test", **dict.fromkeys(map(str, range(40_000)))}]).encode(), media_types.JSON_PATCH
     ),
     "JSON patch: long unknown fields": lambda: _strict(
-        json.dumps([{"op": "test", f"{n}{LONG}": 1} for n in range(1000)]).encode(), patching.JSON_PATCH
+        json.dumps([{"op": "test", f"{n}{LONG}": 1} for n in range(1000)]).encode(), media_types.JSON_PATCH
     ),
     "merge patch: repeated fields": lambda: _strict(
-        b'{"' + LONG.encode() + b'":{' + b",".join(b'"a":1' for _ in range(40_000)) + b"}}", patching.MERGE_PATCH
+        b'{"' + LONG.encode() + b'":{' + b",".join(b'"a":1' for _ in range(40_000)) + b"}}", media_types.MERGE_PATCH
     ),
     "schema: required fields": lambda: _valued({"required": [f"{n}{LONG}" for n in range(1000)]}, {}),
     "schema: branches of anyOf": lambda: _valued({"anyOf": [_TEXTS] * 50}, dict(_MANY_TEXTS)),

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from localpv.api import kinds
+from localpv.api import kinds, well_known
 from localpv.api.kinds.placing import SchedulingGate
 from localpv.api.schema import catalogue
 from localpv.api.schema.node import Node
@@ -297,7 +297,7 @@ def test_safe_sysctls_go_with_namespaces_of_the_pod_only(name: str) -> None:
 
 def test_app_armor_in_the_annotation_of_old_is_refused_too() -> None:
     pod = a_pod()
-    annotations = {f"{unsupported.APP_ARMOR_ANNOTATION}main": "runtime/default"}
+    annotations = {f"{well_known.APPARMOR_PREFIX}main": "runtime/default"}
     pod = msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, annotations=annotations))
     found = unsupported.refusal(pod, features=Features())
     assert found is not None and found[0] == "AppArmor"

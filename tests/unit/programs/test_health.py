@@ -10,8 +10,9 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
+from localpv.api import media_types
 from localpv.errors import StartError
-from localpv.metrics.registry import CONTENT_TYPE, Registry
+from localpv.metrics.registry import Registry
 from localpv.programs import health as healths
 from localpv.programs.health import Health
 
@@ -97,7 +98,7 @@ async def test_program_whose_event_loop_stands_still_is_not_live(probed: Probed)
 async def test_metrics_are_where_the_probes_are(probed: Probed) -> None:
     probed.registry.counter("x_total", "X.").add()
     code, text, kind = await probed.ask("/metrics")
-    assert (code, kind) == (200, CONTENT_TYPE)
+    assert (code, kind) == (200, media_types.METRICS)
     assert text == "# HELP x_total X.\n# TYPE x_total counter\nx_total 1\n"
     head, body, _ = await probed.ask("/metrics", "HEAD")
     assert (head, body) == (200, "")

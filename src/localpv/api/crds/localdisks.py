@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from localpv.api import well_known
 from localpv.api.crds import schema
 from localpv.api.kinds import localdisk
 from localpv.api.objects import Object
@@ -42,7 +43,7 @@ def definition() -> Object:
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": resource.qualified, "labels": {"app.kubernetes.io/name": "localpv"}},
+        "metadata": {"name": resource.qualified, "labels": {well_known.APP_NAME: "localpv"}},
         "spec": {
             "group": resource.group,
             "scope": "Namespaced" if resource.namespaced else "Cluster",

@@ -10,13 +10,13 @@ from typing import Any, Final
 
 import msgspec
 
+from localpv.api import well_known
 from localpv.api.managed import check, compare, fieldset
 from localpv.api.managed.compare import Ignored
 from localpv.api.managed.fieldset import FieldSet
 from localpv.api.managed.shape import Shape
 from localpv.api.objects import Object
 
-ANNOTATION: Final = "kubectl.kubernetes.io/last-applied-configuration"
 MANAGER: Final = "kubectl"
 
 _MOST_BYTES: Final = 256 * 1024
@@ -24,7 +24,7 @@ _MOST_BYTES: Final = 256 * 1024
 
 
 def _annotation(obj: Object) -> str:
-    text = ((obj.get("metadata") or {}).get("annotations") or {}).get(ANNOTATION)
+    text = ((obj.get("metadata") or {}).get("annotations") or {}).get(well_known.LAST_APPLIED)
     return text if isinstance(text, str) else ""
 
 
@@ -50,13 +50,13 @@ def renew(obj: Object, applied: Object) -> None:
         return
     metadata = dict(applied.get("metadata") or {})
     if "annotations" in metadata:
-        kept = {key: value for key, value in (metadata["annotations"] or {}).items() if key != ANNOTATION}
+        kept = {key: value for key, value in (metadata["annotations"] or {}).items() if key != well_known.LAST_APPLIED}
         metadata["annotations"] = kept
     text = json.dumps({**applied, "metadata": metadata}, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     for char in "<>&":
         text = text.replace(char, f"\\u{ord(char):04x}")
     text += "\n"
     annotations = obj["metadata"]["annotations"]
-    annotations[ANNOTATION] = text
+    annotations[well_known.LAST_APPLIED] = text
     if sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > _MOST_BYTES:
-        del annotations[ANNOTATION]
+        del annotations[well_known.LAST_APPLIED]

@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-from localpv.api.protobuf.messages import MEDIA_TYPE
 from localpv.api.protobuf.reading import decode
 from localpv.api.protobuf.writing import encode
 

@@ -10,8 +10,6 @@ import msgspec
 
 from localpv.errors import BadRequest, UnsupportedMediaType
 
-MEDIA_TYPE: Final = "application/vnd.kubernetes.protobuf"
-
 MAGIC: Final = b"k8s\x00"
 """The first bytes of every body in this form."""
 

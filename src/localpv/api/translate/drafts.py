@@ -7,14 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from localpv.api import volume_affinity
+from localpv.api import volume_affinity, well_known
 from localpv.api.objects import Object
 from localpv.api.translate import inline
 
-ALPHA_CLASS = "volume.alpha.kubernetes.io/storage-class"
-BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
 AFFINITY = volume_affinity.ANNOTATION
-GROUP = "volume.beta.kubernetes.io/group"
 SPACE_LEFT = "volume.alpha.kubernetes.io/vgallocatable"
 
 
@@ -39,8 +36,11 @@ def volume(obj: Object) -> Iterator[Note]:
 def claim(obj: Object) -> Iterator[Note]:
     """Translate a PersistentVolumeClaim, or a template for one, in place."""
     yield from _storage_class(obj, obj.setdefault("spec", {}))
-    if GROUP in _annotations(obj):
-        yield Note(f"{GROUP} is kept: localpv binds the claims of a group together, Kubernetes alone does not read it")
+    if well_known.VOLUME_GROUP in _annotations(obj):
+        yield Note(
+            f"{well_known.VOLUME_GROUP} is kept: localpv binds the claims of a group together,"
+            " Kubernetes alone does not read it"
+        )
 
 
 def node(obj: Object) -> Iterator[Note]:
@@ -63,7 +63,7 @@ def _forget(obj: Object, name: str) -> None:
 
 
 def _storage_class(obj: Object, spec: Object) -> Iterator[Note]:
-    for name in (BETA_CLASS, ALPHA_CLASS):
+    for name in (well_known.BETA_STORAGE_CLASS, well_known.ALPHA_STORAGE_CLASS):
         wanted = _annotations(obj).get(name)
         if wanted is None:
             continue
@@ -103,7 +103,7 @@ def _source(spec: Object) -> Iterator[Note]:
         return
     host = source.get("nodename")
     if host and "nodeAffinity" not in spec:
-        term = {"matchExpressions": [{"key": inline.HOST_NAME, "operator": "In", "values": [host]}]}
+        term = {"matchExpressions": [{"key": well_known.HOSTNAME, "operator": "In", "values": [host]}]}
         spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": [term]}}
     del spec[inline.FIELD]
     spec["local"] = {"path": path, **({"fsType": source["fsType"]} if source.get("fsType") else {})}

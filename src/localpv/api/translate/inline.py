@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from localpv.api import fields, names, quantity
+from localpv.api import fields, names, quantity, well_known
 from localpv.api.fields import FieldErrors
 from localpv.api.objects import Object
 
@@ -30,7 +30,6 @@ CLASSES: Mapping[str, str] = {"disk": "local-ssd", "lvm": "local-volume"}
 ANY_SIZE = "1Mi"
 """What is asked for where no size is named: a whole disk is taken as it is, and none is smaller."""
 
-HOST_NAME = "kubernetes.io/hostname"
 
 _KNOWN = ("nodename", "path", "volumesize", "type", "fsType")
 
@@ -109,13 +108,13 @@ def translate_spec(spec: Object) -> list[str]:
         if not isinstance(source, dict) or errors(source, FIELD):
             continue
         node = source.get("nodename")
-        if node and spec.get("nodeSelector", {}).get(HOST_NAME, node) != node:
+        if node and spec.get("nodeSelector", {}).get(well_known.HOSTNAME, node) != node:
             continue  # the pod is to run elsewhere; who checks it says so
         if "ephemeral" in volume and not is_translation(volume["ephemeral"]):
             continue
         del volume[FIELD]
         volume["ephemeral"] = ephemeral(source)
         if node:
-            spec["nodeSelector"] = {**spec.get("nodeSelector", {}), HOST_NAME: node}
+            spec["nodeSelector"] = {**spec.get("nodeSelector", {}), well_known.HOSTNAME: node}
         changed.append(str(volume.get("name", "")))
     return changed

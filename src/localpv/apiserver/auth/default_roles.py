@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from localpv.api import roles as our_roles
+from localpv.api import well_known
 from localpv.api.objects import Object
 from localpv.apiserver.auth import aggregation, identity, node_rule
 
@@ -12,9 +13,6 @@ SYSTEM = "kube-system"
 AGENT = our_roles.AGENT
 MANAGER = our_roles.MANAGER
 
-_RBAC = "rbac.authorization.k8s.io"
-_STORAGE = "storage.k8s.io"
-_AUTHENTICATION = "authentication.k8s.io"
 _AUTHORIZATION = "authorization.k8s.io"
 _EVENTS = ("", "events.k8s.io")
 _OPERATOR = "local.storage.openshift.com"
@@ -42,7 +40,7 @@ def _role(name: str, *rules: Object, aggregate_to: str = "") -> Object:
     if aggregate_to:
         labels[_AGGREGATE + aggregate_to] = "true"
     return {
-        "apiVersion": f"{_RBAC}/v1",
+        "apiVersion": f"{well_known.RBAC_GROUP}/v1",
         "kind": "ClusterRole",
         "metadata": {"name": name, "labels": labels},
         "rules": list(rules),
@@ -73,11 +71,11 @@ def _cluster_roles() -> list[Object]:
         _role(
             "system:basic-user",
             _rule(["create"], _AUTHORIZATION, "selfsubjectaccessreviews", "selfsubjectrulesreviews"),
-            _rule(["create"], _AUTHENTICATION, "selfsubjectreviews"),
+            _rule(["create"], well_known.AUTHENTICATION_GROUP, "selfsubjectreviews"),
         ),
         _role(
             "system:auth-delegator",
-            _rule(["create"], _AUTHENTICATION, "tokenreviews"),
+            _rule(["create"], well_known.AUTHENTICATION_GROUP, "tokenreviews"),
             _rule(["create"], _AUTHORIZATION, "subjectaccessreviews"),
         ),
         _role(
@@ -89,7 +87,7 @@ def _cluster_roles() -> list[Object]:
             "system:persistent-volume-provisioner",
             _rule([*_READ, "create", "delete"], "", "persistentvolumes"),
             _rule([*_READ, "update"], "", "persistentvolumeclaims"),
-            _rule(_READ, _STORAGE, "storageclasses"),
+            _rule(_READ, well_known.STORAGE_GROUP, "storageclasses"),
             _rule(["watch"], "", "events"),
             _rule(["create", "patch", "update"], _EVENTS, "events"),
         ),
@@ -118,7 +116,7 @@ def _view_rules() -> list[Object]:
             *("statefulsets", "statefulsets/scale", "statefulsets/status"),
         ),
         _rule(_READ, "batch", "jobs", "jobs/status"),
-        _rule(_READ, _STORAGE, "csistoragecapacities"),
+        _rule(_READ, well_known.STORAGE_GROUP, "csistoragecapacities"),
     ]
 
 
@@ -148,14 +146,14 @@ def _edit_rules() -> list[Object]:
 def _admin_rules() -> list[Object]:
     return [
         _rule(["create"], _AUTHORIZATION, "localsubjectaccessreviews"),
-        _rule([*_READ, *_WRITE], _RBAC, "rolebindings", "roles"),
+        _rule([*_READ, *_WRITE], well_known.RBAC_GROUP, "rolebindings", "roles"),
     ]
 
 
 def _node_rules() -> list[Object]:
     """For what runs pods on a node."""
     return [
-        _rule(["create"], _AUTHENTICATION, "tokenreviews"),
+        _rule(["create"], well_known.AUTHENTICATION_GROUP, "tokenreviews"),
         _rule(["create"], _AUTHORIZATION, "localsubjectaccessreviews", "subjectaccessreviews"),
         _rule([*_READ, "create", "patch", "update"], "", "nodes"),
         _rule(["patch", "update"], "", "nodes/status"),
@@ -167,9 +165,9 @@ def _node_rules() -> list[Object]:
         _rule(["get", "patch", "update"], "", "persistentvolumeclaims/status"),
         _rule(["create", "patch", "update"], _EVENTS, "events"),
         _rule(["create", "delete", "get", "patch", "update"], "coordination.k8s.io", "leases"),
-        _rule(["create", "delete", "get", "patch", "update"], _STORAGE, "csinodes"),
-        _rule(_READ, _STORAGE, "csidrivers"),
-        _rule(["get"], _STORAGE, "volumeattachments"),
+        _rule(["create", "delete", "get", "patch", "update"], well_known.STORAGE_GROUP, "csinodes"),
+        _rule(_READ, well_known.STORAGE_GROUP, "csidrivers"),
+        _rule(["get"], well_known.STORAGE_GROUP, "volumeattachments"),
     ]
 
 
@@ -185,8 +183,8 @@ def _manager_rules() -> list[Object]:
         _rule([*_READ, "patch", "update"], _OPERATOR, "localstorages"),
         _rule(["get", "patch", "update"], _OPERATOR, "localstorages/status"),
         _rule(["update"], _OPERATOR, "localstorages/finalizers"),
-        _rule(["create", "delete", "patch", "update"], _STORAGE, "storageclasses"),
-        _rule(_READ, _STORAGE, "csidrivers", "csinodes", "csistoragecapacities", "volumeattachments"),
+        _rule(["create", "delete", "patch", "update"], well_known.STORAGE_GROUP, "storageclasses"),
+        _rule(_READ, well_known.STORAGE_GROUP, "csidrivers", "csinodes", "csistoragecapacities", "volumeattachments"),
         _rule([*_READ, "create", "delete", "patch", "update"], "apps", "daemonsets"),
         _rule(["create", "delete", "patch", "update"], "", "configmaps"),
         _rule(_READ, "", "namespaces", "pods"),
@@ -211,16 +209,16 @@ def cluster_role_bindings() -> list[Object]:
 
 def _binding(role: str, *subjects: Object) -> Object:
     return {
-        "apiVersion": f"{_RBAC}/v1",
+        "apiVersion": f"{well_known.RBAC_GROUP}/v1",
         "kind": "ClusterRoleBinding",
         "metadata": {"name": role, "labels": dict(_LABELS)},
-        "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": role},
+        "roleRef": {"apiGroup": well_known.RBAC_GROUP, "kind": "ClusterRole", "name": role},
         **({"subjects": list(subjects)} if subjects else {}),
     }
 
 
 def _group(name: str) -> Object:
-    return {"apiGroup": _RBAC, "kind": "Group", "name": name}
+    return {"apiGroup": well_known.RBAC_GROUP, "kind": "Group", "name": name}
 
 
 def _account(name: str) -> Object:

@@ -6,7 +6,7 @@ the role, and `bind` on the role that a binding refers to.
 
 from __future__ import annotations
 
-from localpv.api import status
+from localpv.api import status, well_known
 from localpv.api.objects import Object
 from localpv.api.resources import Resource
 from localpv.apiserver.auth.aggregation import is_aggregated
@@ -15,7 +15,6 @@ from localpv.apiserver.auth.identity import User
 from localpv.apiserver.auth.rbac import Authorizer
 from localpv.apiserver.auth.rules import Rule, from_role, listed, uncovered
 
-GROUP = "rbac.authorization.k8s.io"
 _ROLES = frozenset({"roles", "clusterroles"})
 _BINDINGS = frozenset({"rolebindings", "clusterrolebindings"})
 _EVERYTHING = (Rule(("*",), ("*",), ("*",)), Rule(verbs=("*",), urls=("*",)))
@@ -26,12 +25,12 @@ def check(user: User, resource: Resource, new: Object, old: Object | None, autho
 
     Other resources pass. To be called with the object as it would be stored, before it is.
     """
-    if resource.group != GROUP or user.is_master:
+    if resource.group != well_known.RBAC_GROUP or user.is_master:
         return
     metadata = new["metadata"]
     target = Attributes(
         verb="",
-        group=GROUP,
+        group=well_known.RBAC_GROUP,
         resource=resource.plural,
         namespace=metadata.get("namespace", "") if resource.namespaced else "",
         name=metadata.get("name", ""),
@@ -46,7 +45,7 @@ def _check_role(user: User, target: Attributes, new: Object, old: Object | None,
     # A create has no name in its address, so only an `escalate` on all roles lets it pass.
     escalate = Attributes(
         verb="escalate",
-        group=GROUP,
+        group=well_known.RBAC_GROUP,
         resource=target.resource,
         namespace=target.namespace,
         name=target.name if old is not None else "",
@@ -66,13 +65,15 @@ def _check_binding(user: User, target: Attributes, new: Object, old: Object | No
     if old is not None and _same_but_for_gc(new, old):
         return
     if kind in ("ClusterRole", "Role"):
-        bind = Attributes(verb="bind", group=GROUP, resource=f"{kind.lower()}s", namespace=target.namespace, name=name)
+        bind = Attributes(
+            verb="bind", group=well_known.RBAC_GROUP, resource=f"{kind.lower()}s", namespace=target.namespace, name=name
+        )
         if authorizer.decide(user, bind).allowed:
             return
     wanted = authorizer.rules_of_role(reference, target.namespace)
     if wanted is None:
         # Told as Kubernetes tells it: with the resource of the request and the name of the role.
-        raise status.not_found(target.resource, GROUP, name)
+        raise status.not_found(target.resource, well_known.RBAC_GROUP, name)
     _confirm(user, target, wanted, authorizer)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from localpv.api import names
+from localpv.api import names, well_known
 
 AUTHENTICATED = "system:authenticated"
 UNAUTHENTICATED = "system:unauthenticated"
@@ -14,7 +14,6 @@ MASTERS = "system:masters"
 NODES = "system:nodes"
 SERVICE_ACCOUNTS = "system:serviceaccounts"
 
-NODE_NAME = "authentication.kubernetes.io/node-name"
 NODE_UID = "authentication.kubernetes.io/node-uid"
 POD_NAME = "authentication.kubernetes.io/pod-name"
 POD_UID = "authentication.kubernetes.io/pod-uid"
@@ -41,7 +40,7 @@ class User:
     @property
     def node_name(self) -> str:
         """The node that the token is bound to, directly or through its pod; empty when to none."""
-        values = self.extra.get(NODE_NAME)
+        values = self.extra.get(well_known.TOKEN_NODE_NAME)
         return values[0] if values and len(values) == 1 else ""
 
 

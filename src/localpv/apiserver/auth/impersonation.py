@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from urllib.parse import unquote
 
 from localpv import errors
+from localpv.api import well_known
 from localpv.apiserver.auth import identity
 from localpv.apiserver.auth.attributes import Attributes
 from localpv.apiserver.auth.identity import User
@@ -13,7 +14,6 @@ from localpv.apiserver.auth.rbac import Authorizer
 
 _PREFIX = "impersonate-"
 _EXTRA = "impersonate-extra-"
-_AUTHENTICATION = "authentication.k8s.io"
 
 
 def apply(user: User, headers: Iterable[tuple[str, str]], authorizer: Authorizer) -> User:
@@ -68,6 +68,8 @@ def _requests(
         yield Attributes(verb=verb, resource="groups", name=group)
     for key, values in extra.items():
         for value in values:
-            yield Attributes(verb=verb, group=_AUTHENTICATION, resource="userextras", subresource=key, name=value)
+            yield Attributes(
+                verb=verb, group=well_known.AUTHENTICATION_GROUP, resource="userextras", subresource=key, name=value
+            )
     if uid:
-        yield Attributes(verb=verb, group=_AUTHENTICATION, resource="uids", name=uid)
+        yield Attributes(verb=verb, group=well_known.AUTHENTICATION_GROUP, resource="uids", name=uid)

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from localpv.api import well_known
 from localpv.api.objects import Object
 from localpv.apiserver.auth import aggregation, rules
 from localpv.apiserver.auth.attributes import Attributes, forbidden, quoted
@@ -27,8 +28,6 @@ from localpv.apiserver.auth.rules import Rule
 # A full one is emptied: the next decisions cost some microseconds more, nothing else.
 _MAX_PERMISSIONS = 2048
 _MAX_DECISIONS = 1024
-
-_GROUP = "rbac.authorization.k8s.io"
 
 
 class Decision(NamedTuple):
@@ -141,7 +140,7 @@ class _Bindings:
         reference, name = binding.get("roleRef") or {}, binding["metadata"]["name"]
         kind, role = reference.get("kind", ""), reference.get("name", "")
         found = self.role(reference, namespace)
-        error = "" if found is not None else f"{kind.lower()}.{_GROUP} {quoted(role)} not found"
+        error = "" if found is not None else f"{kind.lower()}.{well_known.RBAC_GROUP} {quoted(role)} not found"
         what = f"RoleBinding {quoted(f'{name}/{namespace}')}" if namespace else f"ClusterRoleBinding {quoted(name)}"
         granted = set()
         for subject in binding.get("subjects") or ():

@@ -6,14 +6,13 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from localpv import errors
-from localpv.api import fields, status
+from localpv.api import fields, status, well_known
 from localpv.api.objects import Object
 from localpv.apiserver.auth import bodies
 from localpv.apiserver.auth.lookup import NODES, PODS, SECRETS, SERVICE_ACCOUNTS, Objects
 from localpv.apiserver.auth.tokens import AUDIENCES, Tokens
 
-GROUP = "authentication.k8s.io"
-API_VERSION = f"{GROUP}/v1"
+API_VERSION = f"{well_known.AUTHENTICATION_GROUP}/v1"
 KIND = "TokenRequest"
 
 DEFAULT_SECONDS = 3600
@@ -50,7 +49,7 @@ def token_request(
     asked_uid = bodies.text(metadata, "uid")
     if asked_uid not in ("", account_uid):
         why = f"the service account has the UID {account_uid}, the token request is for {asked_uid}"
-        raise status.conflict(KIND, GROUP, name, why)
+        raise status.conflict(KIND, well_known.AUTHENTICATION_GROUP, name, why)
 
     seconds = bodies.integer(spec, "expirationSeconds", DEFAULT_SECONDS)
     _check_seconds(seconds)
@@ -83,7 +82,7 @@ def token_request(
 def _check_address(value: str, field: str, wanted: str, name: str) -> None:
     if value not in ("", wanted):
         cause = fields.invalid(f"metadata.{field}", value, f"must be the {field} of the service account")
-        raise status.invalid(KIND, GROUP, name, [cause])
+        raise status.invalid(KIND, well_known.AUTHENTICATION_GROUP, name, [cause])
 
 
 def _check_seconds(seconds: int) -> None:
@@ -94,7 +93,7 @@ def _check_seconds(seconds: int) -> None:
         cause = fields.invalid(path, seconds, "must be at most 2^32 seconds")
     else:
         return
-    raise status.invalid(KIND, GROUP, "", [cause])
+    raise status.invalid(KIND, well_known.AUTHENTICATION_GROUP, "", [cause])
 
 
 def _bound(reference: Object, namespace: str, account: str, objects: Objects) -> _Bound:

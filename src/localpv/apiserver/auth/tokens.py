@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from localpv import errors
+from localpv.api import well_known
 from localpv.api.objects import Object
 from localpv.apiserver.auth import identity, jwt, secret_files
 from localpv.apiserver.auth.identity import User
@@ -259,7 +260,7 @@ def _extra(token_id: str, private: dict[str, Any]) -> dict[str, tuple[str, ...]]
     extra: dict[str, tuple[str, ...]] = {identity.CREDENTIAL_ID: (f"JTI={token_id}",)}
     for key, name, uid in (
         ("pod", identity.POD_NAME, identity.POD_UID),
-        ("node", identity.NODE_NAME, identity.NODE_UID),
+        ("node", well_known.TOKEN_NODE_NAME, identity.NODE_UID),
     ):
         if key in private:
             extra[name] = (private[key]["name"],)

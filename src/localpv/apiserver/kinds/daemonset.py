@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from localpv.api import fields, selectors
+from localpv.api import fields, selectors, well_known
 from localpv.api.fields import FieldErrors
 from localpv.api.objects import Object
 from localpv.apiserver.kinds import pod_template
 from localpv.apiserver.kinds import workload_common as common
-
-TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
-"""Counts changes of the template, for clients from the time before revisions."""
 
 _COUNTS = (
     "currentNumberScheduled",
@@ -75,12 +72,12 @@ class DaemonSet(common.Workload):
 
 
 def _template_generation(obj: Object) -> int:
-    text = (obj["metadata"].get("annotations") or {}).get(TEMPLATE_GENERATION, "")
+    text = (obj["metadata"].get("annotations") or {}).get(well_known.TEMPLATE_GENERATION, "")
     return selectors.whole_number(text) or 0
 
 
 def _set_template_generation(obj: Object, number: int) -> None:
-    obj["metadata"].setdefault("annotations", {})[TEMPLATE_GENERATION] = str(number)
+    obj["metadata"].setdefault("annotations", {})[well_known.TEMPLATE_GENERATION] = str(number)
 
 
 def _wrong_update_strategy(update: Object) -> FieldErrors:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from localpv.api import fields, names
+from localpv.api import fields, names, well_known
 from localpv.api.fields import FieldErrors
 from localpv.api.objects import Object
 from localpv.apiserver.kinds.base import Strategy
-
-NAME_LABEL = "kubernetes.io/metadata.name"
-FINALIZER = "kubernetes"
 
 
 class Namespace(Strategy):
@@ -26,8 +23,8 @@ class Namespace(Strategy):
         _label(obj)
         obj["status"] = {"phase": "Active"}
         finalizers = obj.setdefault("spec", {}).setdefault("finalizers", [])
-        if FINALIZER not in finalizers:
-            finalizers.append(FINALIZER)
+        if well_known.NAMESPACE_FINALIZER not in finalizers:
+            finalizers.append(well_known.NAMESPACE_FINALIZER)
 
     def prepare_for_update(self, obj: Object, old: Object) -> None:
         obj["spec"] = old.get("spec", {})
@@ -70,7 +67,7 @@ class Namespace(Strategy):
 def _label(obj: Object) -> None:
     metadata = obj.setdefault("metadata", {})
     if name := metadata.get("name"):
-        metadata.setdefault("labels", {})[NAME_LABEL] = name
+        metadata.setdefault("labels", {})[well_known.NAMESPACE_NAME] = name
 
 
 def _wrong_finalizer(path: str, name: str) -> FieldErrors:

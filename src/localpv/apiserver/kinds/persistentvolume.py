@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from localpv.api import fields, objects, volume_affinity
+from localpv.api import fields, objects, volume_affinity, well_known
 from localpv.api.fields import FieldError, FieldErrors
 from localpv.api.objects import Object
 from localpv.apiserver.kinds import (
     pod_node_labels,
-    volume_access,
     volume_equality,
     volume_sources,
     volume_spec,
@@ -170,7 +169,7 @@ def _with_ga_labels(affinity: Any, before: Any) -> Any:
 def _warnings(obj: Object) -> Iterator[str]:
     spec, annotations = obj["spec"], obj["metadata"].get("annotations", {})
     for key, instead in (
-        (volume_access.STORAGE_CLASS_ANNOTATION, "spec.storageClassName"),
+        (well_known.BETA_STORAGE_CLASS, "spec.storageClassName"),
         (MOUNT_OPTIONS_ANNOTATION, "spec.mountOptions"),
         (volume_affinity.ANNOTATION, "spec.nodeAffinity.required"),
     ):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from localpv.api import fields, names, quantity, selectors
+from localpv.api import fields, names, quantity, selectors, well_known
 from localpv.api.fields import FieldError, FieldErrors
 from localpv.api.objects import Object
 from localpv.apiserver.kinds import volume_access, volume_equality
 from localpv.apiserver.kinds.base import StatusStrategy
-from localpv.apiserver.kinds.volume_access import STORAGE_CLASS_ANNOTATION, ZERO, read_amount
+from localpv.apiserver.kinds.volume_access import ZERO, read_amount
 
 Errors = Iterator[FieldError]
 
@@ -51,8 +51,8 @@ class PersistentVolumeClaim(StatusStrategy):
 
     def warnings(self, obj: Object) -> list[str]:
         found = list(spec_warnings(obj["spec"], "spec"))
-        if STORAGE_CLASS_ANNOTATION in obj["metadata"].get("annotations", {}):
-            where = f"metadata.annotations[{STORAGE_CLASS_ANNOTATION}]"
+        if well_known.BETA_STORAGE_CLASS in obj["metadata"].get("annotations", {}):
+            where = f"metadata.annotations[{well_known.BETA_STORAGE_CLASS}]"
             found.insert(0, f"{where}: deprecated; use spec.storageClassName instead")
         return found
 
@@ -162,13 +162,13 @@ def _changes(obj: Object, old: Object) -> Errors:
     if not old_spec.get("volumeName"):
         free.append("volumeName")
     new_class, old_class = new_spec.get("storageClassName"), old_spec.get("storageClassName")
-    old_annotation = old["metadata"].get("annotations", {}).get(STORAGE_CLASS_ANNOTATION)
-    new_annotation = obj["metadata"].get("annotations", {}).get(STORAGE_CLASS_ANNOTATION)
+    old_annotation = old["metadata"].get("annotations", {}).get(well_known.BETA_STORAGE_CLASS)
+    new_annotation = obj["metadata"].get("annotations", {}).get(well_known.BETA_STORAGE_CLASS)
     if old_class is None and new_class is not None and old_annotation in (None, new_class):
         free.append("storageClassName")
     moved_to_field = old_annotation is not None and old_class is None and new_class == old_annotation
     if (new_annotation or "") != (old_annotation or "") and not (moved_to_field and new_annotation is None):
-        where = f"metadata.annotations.{STORAGE_CLASS_ANNOTATION}"
+        where = f"metadata.annotations.{well_known.BETA_STORAGE_CLASS}"
         yield fields.invalid(where, new_annotation or "", "field is immutable")
 
     after = volume_equality.without(new_spec, *free)

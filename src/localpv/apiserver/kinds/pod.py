@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from localpv.api import fields, objects
+from localpv.api import fields, objects, well_known
 from localpv.api.fields import FieldError, FieldErrors
 from localpv.api.objects import Object
 from localpv.apiserver.kinds import (
@@ -22,8 +22,6 @@ from localpv.apiserver.kinds import (
 from localpv.apiserver.kinds.base import StatusStrategy
 
 Errors = Iterator[FieldError]
-
-DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 
 
 class Pod(StatusStrategy):
@@ -127,9 +125,11 @@ def _annotations(annotations: dict[str, str], spec: Object) -> Errors:
     if pod_admission.MIRROR_ANNOTATION in annotations and not spec.get("nodeName"):
         where = f"metadata.annotations[{pod_admission.MIRROR_ANNOTATION}]"
         yield fields.invalid(where, annotations[pod_admission.MIRROR_ANNOTATION], "a mirror pod has a spec.nodeName")
-    cost = annotations.get(DELETION_COST)
+    cost = annotations.get(well_known.POD_DELETION_COST)
     if cost is not None and not _is_cost(cost):
-        yield fields.invalid(f"metadata.annotations[{DELETION_COST}]", cost, "must be a whole number of 32 bits")
+        yield fields.invalid(
+            f"metadata.annotations[{well_known.POD_DELETION_COST}]", cost, "must be a whole number of 32 bits"
+        )
 
 
 def _is_cost(text: str) -> bool:

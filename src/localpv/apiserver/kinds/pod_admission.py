@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from localpv import errors
-from localpv.api import status
+from localpv.api import status, well_known
 from localpv.api.objects import Object
 
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 """On pods that only show what a node runs by itself."""
 
 PATIENCE_SECONDS = 300
-_SICK = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_SICK = (well_known.NOT_READY, well_known.UNREACHABLE)
 
 PRIORITIES = {"": 0, "system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 """The priority classes that every cluster has; the engine has no others."""

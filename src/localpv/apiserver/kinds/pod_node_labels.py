@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from localpv.api import well_known
 from localpv.api.objects import Object
 
 GENERAL = {
-    "beta.kubernetes.io/arch": "kubernetes.io/arch",
+    "beta.kubernetes.io/arch": well_known.ARCHITECTURE,
     "beta.kubernetes.io/instance-type": "node.kubernetes.io/instance-type",
-    "beta.kubernetes.io/os": "kubernetes.io/os",
-    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
-    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "beta.kubernetes.io/os": well_known.OS,
+    well_known.BETA_REGION: well_known.REGION,
+    well_known.BETA_ZONE: well_known.ZONE,
 }
 """Beta labels and what they are called now."""
 
 _INSTEAD = GENERAL | {
     "app.kubernetes.io/created-by": "",
-    "node-role.kubernetes.io/master": "node-role.kubernetes.io/control-plane",
+    "node-role.kubernetes.io/master": well_known.CONTROL_PLANE,
     "scheduler.alpha.kubernetes.io/preferAvoidPods": "taints and tolerations",
 }
 

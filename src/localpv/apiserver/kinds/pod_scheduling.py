@@ -7,13 +7,12 @@ from collections.abc import Iterator
 
 from localpv.api import fields, names, node_selector, selectors
 from localpv.api.fields import FieldError
+from localpv.api.node_selector import PREFERRED, REQUIRED
 from localpv.api.objects import Object
 from localpv.apiserver.kinds.node import TAINT_EFFECTS
 
 Errors = Iterator[FieldError]
 
-REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _is_label_value = re.compile(r".*\.matchExpressions\[\d+\]\.values\[\d+\]").fullmatch
 
 UNSATISFIABLE = ("DoNotSchedule", "ScheduleAnyway")

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from localpv.api import fields
+from localpv.api import fields, well_known
 from localpv.api.fields import FieldError
+from localpv.api.node_selector import REQUIRED
 from localpv.api.objects import Object
 from localpv.apiserver.kinds.pod_admission import MIRROR_ANNOTATION
-from localpv.apiserver.kinds.pod_scheduling import REQUIRED, toleration_errors
+from localpv.apiserver.kinds.pod_scheduling import toleration_errors
 from localpv.apiserver.kinds.pod_spec import MAX_DEADLINE
 from localpv.apiserver.kinds.volume_equality import same, without
 
 Errors = Iterator[FieldError]
 
-_APPARMOR_PREFIX = "container.apparmor.security.beta.kubernetes.io/"
 _FREE = ("activeDeadlineSeconds", "schedulingGates", "tolerations", "containers", "initContainers")
 
 
@@ -60,7 +60,7 @@ def annotation_errors(pod: Object, old: Object) -> Errors:
     """Annotations that are facts about the pod's start."""
     new_ones, old_ones = (each["metadata"].get("annotations") or {} for each in (pod, old))
     for key in new_ones.keys() | old_ones.keys():
-        fixed = key == MIRROR_ANNOTATION or key.startswith(_APPARMOR_PREFIX)
+        fixed = key == MIRROR_ANNOTATION or key.startswith(well_known.APPARMOR_PREFIX)
         if fixed and new_ones.get(key) != old_ones.get(key):
             yield fields.forbidden(f"metadata.annotations[{key}]", "cannot change in a pod that exists")
 

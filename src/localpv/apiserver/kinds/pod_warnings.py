@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from localpv.api import names
+from localpv.api.node_selector import PREFERRED, REQUIRED
 from localpv.api.objects import Object
 from localpv.apiserver.kinds import persistentvolumeclaim, pod_node_labels, pod_resources
-from localpv.apiserver.kinds.pod_scheduling import PREFERRED, REQUIRED
 from localpv.apiserver.kinds.volume_access import read_amount
 
 _LISTS = ("initContainers", "containers", "ephemeralContainers")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from localpv.api import fields, names, selectors
+from localpv.api import fields, names, selectors, well_known
 from localpv.api.fields import FieldErrors
 from localpv.api.objects import Object
 from localpv.apiserver.kinds.base import Strategy
-
-GROUP = "rbac.authorization.k8s.io"
 
 
 class _Rbac(Strategy):
@@ -46,16 +44,16 @@ class RoleBinding(_Rbac):
     def default(self, obj: Object) -> None:
         role = obj.setdefault("roleRef", {})
         if not role.get("apiGroup"):
-            role["apiGroup"] = GROUP
+            role["apiGroup"] = well_known.RBAC_GROUP
         for subject in obj.get("subjects", ()):
             if not subject.get("apiGroup") and subject.get("kind") in ("User", "Group"):
-                subject["apiGroup"] = GROUP
+                subject["apiGroup"] = well_known.RBAC_GROUP
 
     def validate(self, obj: Object) -> FieldErrors:
         role = obj["roleRef"]
         errors: FieldErrors = []
-        if role["apiGroup"] != GROUP:
-            errors.append(fields.not_supported("roleRef.apiGroup", role["apiGroup"], (GROUP,)))
+        if role["apiGroup"] != well_known.RBAC_GROUP:
+            errors.append(fields.not_supported("roleRef.apiGroup", role["apiGroup"], (well_known.RBAC_GROUP,)))
         if role.get("kind", "") not in self.role_kinds:
             errors.append(fields.not_supported("roleRef.kind", role.get("kind", ""), self.role_kinds))
         if name := role.get("name"):
@@ -118,8 +116,8 @@ def _wrong_subject(subject: Object, path: str, *, namespaced: bool) -> FieldErro
             if not namespaced and not subject.get("namespace"):
                 errors.append(fields.required(f"{path}.namespace"))
         case "User" | "Group":
-            if group != GROUP:
-                errors.append(fields.not_supported(f"{path}.apiGroup", group, (GROUP,)))
+            if group != well_known.RBAC_GROUP:
+                errors.append(fields.not_supported(f"{path}.apiGroup", group, (well_known.RBAC_GROUP,)))
         case kind:
             errors.append(fields.not_supported(f"{path}.kind", kind, ("ServiceAccount", "User", "Group")))
     return errors

@@ -14,9 +14,6 @@ Errors = Iterator[FieldError]
 ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 VOLUME_MODES = ("Block", "Filesystem")
 
-STORAGE_CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
-"""Where the class of a volume or claim was written before Kubernetes 1.6."""
-
 
 @lru_cache(maxsize=1024)
 def read_amount(value: str | int) -> Quantity:

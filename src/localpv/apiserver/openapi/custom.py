@@ -7,9 +7,8 @@ from typing import Any
 from localpv.api.resources import Resource
 from localpv.apiserver.openapi import v2
 from localpv.apiserver.openapi.definitions import Schema
-from localpv.apiserver.openapi.operations import definition
+from localpv.apiserver.openapi.operations import META, definition
 
-_META = "io.k8s.apimachinery.pkg.apis.meta.v1"
 _EMBEDDED = "x-kubernetes-embedded-resource"
 _PRESERVE = "x-kubernetes-preserve-unknown-fields"
 _INT_OR_STRING = "x-kubernetes-int-or-string"
@@ -22,7 +21,7 @@ _TYPE_META: dict[str, Schema] = {
 
 
 def _metadata(kind: str, description: str) -> Schema:
-    return {"allOf": [{"$ref": f"#/components/schemas/{_META}.{kind}"}], "description": description}
+    return {"allOf": [{"$ref": f"#/components/schemas/{META}.{kind}"}], "description": description}
 
 
 def of_kind(resource: Resource, schema: Schema | None) -> Schema:

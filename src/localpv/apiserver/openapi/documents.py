@@ -12,8 +12,9 @@ from time import time
 
 import msgspec
 
+from localpv.api import media_types
 from localpv.api.resources import Resource
-from localpv.apiserver.discovery import JSON, Answer
+from localpv.apiserver.discovery import Answer
 from localpv.apiserver.openapi import custom, definitions, operations, protobuf, v2, v3
 
 V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
@@ -92,14 +93,16 @@ class Documents:
         """The answer to a GET below `/openapi`; None when there is nothing. `hash` is the parameter of that name."""
         match path.strip("/").split("/"):
             case ["openapi", "v2"]:
-                wanted = _preferred(accept, (JSON, *_ASKED_FOR_PROTOBUF))
+                wanted = _preferred(accept, (media_types.JSON, *_ASKED_FOR_PROTOBUF))
                 if wanted is None:
                     return _not_acceptable()
-                protobuf_wanted = wanted != JSON
+                protobuf_wanted = wanted != media_types.JSON
                 kept = self._v2_protobuf() if protobuf_wanted else self._v2_json()
-                return _answer(kept, V2_PROTOBUF if protobuf_wanted else JSON, accept_encoding, if_none_match)
+                return _answer(
+                    kept, V2_PROTOBUF if protobuf_wanted else media_types.JSON, accept_encoding, if_none_match
+                )
             case ["openapi", "v3"]:
-                return _answer(self._v3_index(), JSON, accept_encoding, if_none_match)
+                return _answer(self._v3_index(), media_types.JSON, accept_encoding, if_none_match)
             case ["openapi", "v3", *rest]:
                 return self._respond_v3("/".join(rest), accept, accept_encoding, if_none_match, hash)
             case _:
@@ -111,11 +114,11 @@ class Documents:
         kept = self._v3(path)
         if kept is None:
             return None
-        if _preferred(accept, (JSON,)) is None:
+        if _preferred(accept, (media_types.JSON,)) is None:
             return _not_acceptable()
         if asked and asked != kept.etag:
             return Answer(body=b"", status=301, headers={"Location": _address(path, kept), "Vary": "Accept"})
-        answer = _answer(kept, JSON, accept_encoding, if_none_match)
+        answer = _answer(kept, media_types.JSON, accept_encoding, if_none_match)
         if asked:
             # The address changes with the content, so what is there now stays for ever.
             answer.headers["Cache-Control"] = "public, immutable"

@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from localpv.api import media_types
 from localpv.api.resources import Resource
 from localpv.apiserver import discovery
 from localpv.apiserver.openapi import parameters
 
-_META = "io.k8s.apimachinery.pkg.apis.meta.v1"
-STATUS = f"{_META}.Status"
-DELETE_OPTIONS = f"{_META}.DeleteOptions"
-PATCH = f"{_META}.Patch"
+META = "io.k8s.apimachinery.pkg.apis.meta.v1"
+STATUS = f"{META}.Status"
+DELETE_OPTIONS = f"{META}.DeleteOptions"
+PATCH = f"{META}.Patch"
 
-_JSON_PATCH = "application/json-patch+json"
-_MERGE_PATCH = "application/merge-patch+json"
-_STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
-_APPLY = "application/apply-patch+yaml"
 
 _DELETE_RETURNS_THE_OBJECT = frozenset(
     {
@@ -97,9 +94,14 @@ class _Writer:
         self.tag = f"{group[:1].lower()}{group[1:]}_{resource.version}"
         self.api = group + _camel(resource.version)
         self.scope = "Namespaced" if resource.namespaced else ""
-        self.consumes_patch: tuple[str, ...] = (_JSON_PATCH, _MERGE_PATCH, _STRATEGIC_MERGE_PATCH, _APPLY)
+        self.consumes_patch: tuple[str, ...] = (
+            media_types.JSON_PATCH,
+            media_types.MERGE_PATCH,
+            media_types.STRATEGIC_MERGE_PATCH,
+            media_types.APPLY_PATCH,
+        )
         if resource.custom:
-            self.consumes_patch = (_JSON_PATCH, _MERGE_PATCH, _APPLY)
+            self.consumes_patch = (media_types.JSON_PATCH, media_types.MERGE_PATCH, media_types.APPLY_PATCH)
 
     def id(self, word: str, *, before: str = "", after: str = "") -> str:
         return f"{word}{self.api}{before}{self.scope}{self.resource.kind}{after}"

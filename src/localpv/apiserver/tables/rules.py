@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from localpv.api import well_known
 from localpv.api.objects import Object
 from localpv.apiserver.tables import durations
 from localpv.apiserver.tables.layout import AGE, NAME, PLAIN, UNSET, Layout, column, wide
-
-_RBAC = "rbac.authorization.k8s.io"
-_ADMISSION = "admissionregistration.k8s.io"
 
 
 def _binding(binding: Object, now: float) -> list[Any]:
@@ -91,11 +89,11 @@ _BINDING = Layout(
 _WEBHOOKS = Layout([NAME, column("Webhooks", "How many there are", type="integer"), AGE], _webhooks)
 
 LAYOUTS = {
-    (_RBAC, "Role"): PLAIN,
-    (_RBAC, "ClusterRole"): PLAIN,
-    (_RBAC, "RoleBinding"): _BINDING,
-    (_RBAC, "ClusterRoleBinding"): _BINDING,
-    (_ADMISSION, "ValidatingAdmissionPolicy"): Layout(
+    (well_known.RBAC_GROUP, "Role"): PLAIN,
+    (well_known.RBAC_GROUP, "ClusterRole"): PLAIN,
+    (well_known.RBAC_GROUP, "RoleBinding"): _BINDING,
+    (well_known.RBAC_GROUP, "ClusterRoleBinding"): _BINDING,
+    (well_known.ADMISSION_GROUP, "ValidatingAdmissionPolicy"): Layout(
         [
             NAME,
             column("Validations", "How many rules the policy has", type="integer"),
@@ -104,7 +102,7 @@ LAYOUTS = {
         ],
         _policy,
     ),
-    (_ADMISSION, "ValidatingAdmissionPolicyBinding"): Layout(
+    (well_known.ADMISSION_GROUP, "ValidatingAdmissionPolicyBinding"): Layout(
         [
             NAME,
             column("PolicyName", "The policy that is put to use"),
@@ -113,7 +111,7 @@ LAYOUTS = {
         ],
         _policy_binding,
     ),
-    (_ADMISSION, "ValidatingWebhookConfiguration"): _WEBHOOKS,
-    (_ADMISSION, "MutatingWebhookConfiguration"): _WEBHOOKS,
+    (well_known.ADMISSION_GROUP, "ValidatingWebhookConfiguration"): _WEBHOOKS,
+    (well_known.ADMISSION_GROUP, "MutatingWebhookConfiguration"): _WEBHOOKS,
     ("apiextensions.k8s.io", "CustomResourceDefinition"): PLAIN,
 }

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from localpv.api import well_known
 from localpv.api.objects import Object
 from localpv.apiserver.tables import durations
 from localpv.apiserver.tables.layout import AGE, NAME, NONE, PLAIN, UNSET, Layout, column, wide
 
-_STORAGE = "storage.k8s.io"
-_OLD_CLASS = "volume.beta.kubernetes.io/storage-class"
-_IS_DEFAULT = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
+_IS_DEFAULT = (well_known.IS_DEFAULT_CLASS, well_known.BETA_IS_DEFAULT_CLASS)
 _MODES = {
     "ReadWriteOnce": "RWO",
     "ReadOnlyMany": "ROX",
@@ -66,7 +65,7 @@ def _access_modes(modes: Iterable[str] | None) -> str:
 
 def _class(metadata: Object, spec: Object) -> str:
     """The annotation is older than the field and still comes first."""
-    found: str | None = (metadata.get("annotations") or {}).get(_OLD_CLASS)
+    found: str | None = (metadata.get("annotations") or {}).get(well_known.BETA_STORAGE_CLASS)
     return spec.get("storageClassName", "") if found is None else found
 
 
@@ -146,7 +145,7 @@ LAYOUTS = {
         ],
         _claim,
     ),
-    (_STORAGE, "StorageClass"): Layout(
+    (well_known.STORAGE_GROUP, "StorageClass"): Layout(
         [
             NAME,
             column("Provisioner", "Who makes volumes of this class"),
@@ -157,7 +156,7 @@ LAYOUTS = {
         ],
         _storage_class,
     ),
-    (_STORAGE, "CSIDriver"): Layout(
+    (well_known.STORAGE_GROUP, "CSIDriver"): Layout(
         [
             NAME,
             column("AttachRequired", "Whether volumes are attached to a node before they are mounted", type="boolean"),
@@ -170,12 +169,12 @@ LAYOUTS = {
         ],
         _driver,
     ),
-    (_STORAGE, "CSINode"): Layout(
+    (well_known.STORAGE_GROUP, "CSINode"): Layout(
         [NAME, column("Drivers", "How many CSI drivers the node has", type="integer"), AGE],
         _csi_node,
     ),
-    (_STORAGE, "CSIStorageCapacity"): PLAIN,
-    (_STORAGE, "VolumeAttachment"): Layout(
+    (well_known.STORAGE_GROUP, "CSIStorageCapacity"): PLAIN,
+    (well_known.STORAGE_GROUP, "VolumeAttachment"): Layout(
         [
             NAME,
             column("Attacher", "Driver that attaches the volume", format="name"),

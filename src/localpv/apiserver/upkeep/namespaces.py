@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+from localpv.api import well_known
 from localpv.api.objects import Object, now
 from localpv.apiserver.bootstrap import ROOT_CA
 from localpv.apiserver.call import Call
@@ -24,7 +25,6 @@ log = logging.getLogger(__name__)
 
 PREFIX = "namespaces"
 PODS = "pods"
-FINALIZER = "kubernetes"
 
 MOST_FAILURES: Final = 10
 """Reasons that are told why something could not be deleted."""
@@ -83,7 +83,11 @@ class NamespaceKeeper:
             return True
         if left.counts:
             return not told  # the next thing that goes makes us look again
-        finalizers = [entry for entry in namespace.get("spec", {}).get("finalizers", ()) if entry != FINALIZER]
+        finalizers = [
+            entry
+            for entry in namespace.get("spec", {}).get("finalizers", ())
+            if entry != well_known.NAMESPACE_FINALIZER
+        ]
 
         def finalized(live: Object) -> Object:
             live.setdefault("spec", {}).pop("finalizers", None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from localpv.api import status
+from localpv.api import media_types, status
 from localpv.api.managed import apply as server_side
 from localpv.api.managed import managers
 from localpv.api.objects import Object, now
@@ -18,17 +18,12 @@ from localpv.apiserver.call import Call, Reply
 from localpv.apiserver.writing import Transform, Writer
 from localpv.errors import BadRequest, UnsupportedMediaType
 
-JSON_PATCH = "application/json-patch+json"
-MERGE_PATCH = "application/merge-patch+json"
-STRATEGIC_PATCH = "application/strategic-merge-patch+json"
-APPLY = "application/apply-patch+yaml"
-
 
 def supported(call: Call) -> tuple[str, ...]:
     """Custom kinds have no strategic merge: their lists do not say how they merge."""
     if call.kind.resource.custom:
-        return JSON_PATCH, MERGE_PATCH, APPLY
-    return JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY
+        return media_types.JSON_PATCH, media_types.MERGE_PATCH, media_types.APPLY_PATCH
+    return media_types.JSON_PATCH, media_types.MERGE_PATCH, media_types.STRATEGIC_MERGE_PATCH, media_types.APPLY_PATCH
 
 
 async def patch(call: Call, raw: bytes, media_type: str, *, writer: Writer) -> Reply:
@@ -41,14 +36,14 @@ async def patch(call: Call, raw: bytes, media_type: str, *, writer: Writer) -> R
     problems = managers.validate_patch(
         call.query.get("fieldManager", ""),
         force=call.flag("force") if "force" in call.query else None,
-        is_apply=media_type == APPLY,
+        is_apply=media_type == media_types.APPLY_PATCH,
     )
     if problems:
         raise status.invalid("PatchOptions", "meta.k8s.io", "", problems)
-    if media_type == APPLY:
+    if media_type == media_types.APPLY_PATCH:
         return await _apply(call, raw, writer=writer)
     value = body.decode_json(raw, most=body.most_values(call))
-    if media_type == JSON_PATCH:
+    if media_type == media_types.JSON_PATCH:
         value = operations(value)
     change = changer(call, value, media_type)
     findings = strict_findings(value, raw, media_type) if call.field_validation != "Ignore" else []
@@ -68,11 +63,11 @@ def operations(value: Any) -> list[Any]:
 
 def changer(call: Call, value: Any, media_type: str) -> Transform:
     """The patch as a function from object to object; not for apply."""
-    if media_type == JSON_PATCH:
+    if media_type == media_types.JSON_PATCH:
         return lambda obj: json_patch.apply(obj, value)
     if not isinstance(value, dict):
         raise BadRequest("the patch must be a JSON object")
-    if media_type == MERGE_PATCH:
+    if media_type == media_types.MERGE_PATCH:
         # The writer has read the object for this call alone.
         return lambda obj: merge_patch.apply_to(obj, value)
     return lambda obj: strategic.strategic_merge(obj, value, call.kind.node)
@@ -81,7 +76,7 @@ def changer(call: Call, value: Any, media_type: str) -> Transform:
 def strict_findings(value: Any, raw: bytes, media_type: str) -> list[str]:
     """What a strict reader says of the patch itself."""
     twice = walk.duplicate_fields(raw)
-    if media_type != JSON_PATCH:
+    if media_type != media_types.JSON_PATCH:
         return [f'duplicate field "{path}"' for path in twice]
     unknown = (
         f'json patch unknown field "{spelled(((None, place), field))}"'

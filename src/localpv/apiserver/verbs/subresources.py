@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from localpv.api import fields, status
+from localpv.api import fields, media_types, status
 from localpv.api.objects import Object, now
 from localpv.api.patch import json_patch, merge_patch
 from localpv.apiserver import body
@@ -14,7 +14,6 @@ from localpv.apiserver.kinds import workload_common
 from localpv.apiserver.shapes import Shapes
 from localpv.apiserver.verbs import delete as deleting
 from localpv.apiserver.verbs import patch as patching
-from localpv.apiserver.verbs.patch import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 from localpv.apiserver.writing import Deletion, Transform, Writer, check_preconditions, decode, encode
 from localpv.errors import BadRequest, Invalid, UnsupportedMediaType
 
@@ -35,11 +34,13 @@ async def update_scale(call: Call, value: Any, raw: bytes, *, writer: Writer, sh
 
 async def patch_scale(call: Call, raw: bytes, media_type: str, *, writer: Writer, shapes: Shapes) -> Reply:
     value = body.decode_json(raw)
-    if media_type not in (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH):
-        raise UnsupportedMediaType(f"a Scale takes {JSON_PATCH} and {MERGE_PATCH}, not {media_type}")
-    if media_type == JSON_PATCH:
+    if media_type not in (media_types.JSON_PATCH, media_types.MERGE_PATCH, media_types.STRATEGIC_MERGE_PATCH):
+        raise UnsupportedMediaType(
+            f"a Scale takes {media_types.JSON_PATCH} and {media_types.MERGE_PATCH}, not {media_type}"
+        )
+    if media_type == media_types.JSON_PATCH:
         value = patching.operations(value)
-    apply = json_patch.apply if media_type == JSON_PATCH else merge_patch.apply
+    apply = json_patch.apply if media_type == media_types.JSON_PATCH else merge_patch.apply
     findings = patching.strict_findings(value, raw, media_type) if call.field_validation != "Ignore" else []
 
     def change(scale: Object) -> Object:

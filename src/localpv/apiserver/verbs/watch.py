@@ -12,7 +12,7 @@ import random
 from collections.abc import AsyncIterator
 from typing import Any
 
-from localpv.api import fields, status
+from localpv.api import fields, status, well_known
 from localpv.api.objects import Object
 from localpv.apiserver import presentation
 from localpv.apiserver.call import Call
@@ -37,7 +37,7 @@ BATCH = 500
 CHUNK = 256 << 10
 """Bytes after which what is there is written; a few huge objects must not become one huge piece."""
 
-INITIAL_END = {"k8s.io/initial-events-end": "true"}
+INITIAL_END = {well_known.INITIAL_EVENTS_END: "true"}
 
 
 class Watch:

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 
 from localpv import errors
+from localpv.api import well_known
 from localpv.api.kinds import PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from localpv.client.cache import Cache, Index
 from localpv.client.client import Client
@@ -33,7 +34,6 @@ WORKERS = 64
 PATIENCE_SECONDS = 0.5
 """How long a claim waits for any volume before people are told. Mostly its volume is just being made Available."""
 
-COMPONENT = "localpv-binder"
 BY_VOLUME = "volume"
 BY_CLAIM = "claim"
 
@@ -49,7 +49,7 @@ class Binder:
         self._classes = Cache(client.objects(StorageClass), clock=clock)
         self._pods = Cache(client.objects(Pod), clock=clock, indexes={BY_CLAIM: _claims_of})
         self._volume_objects = client.objects(PersistentVolume)
-        self._events = ApiEvents(client, component=COMPONENT, clock=clock)
+        self._events = ApiEvents(client, component=telling.COMPONENT, clock=clock)
         self._teller = Teller(self._events)
         self._writes = Writes(client, volumes=self._volumes, claims=self._claims)
         self._keeper = Keeper(client, stock=stock, writes=self._writes, teller=self._teller)
@@ -217,7 +217,7 @@ class Binder:
         changed = new or old
         assert changed is not None
         for claim in self._claims:
-            unbound = claims.BIND_COMPLETED not in claim.metadata.annotations
+            unbound = well_known.BIND_COMPLETED not in claim.metadata.annotations
             if unbound and (fitting.class_of(claim) == changed.key or not fitting.names_class(claim)):
                 self._claim_queue.add(claim.key)
 
@@ -226,7 +226,7 @@ class Binder:
         assert pod is not None
         for key in _claims_of(pod):
             claim = self._claims.get(key)
-            if claim is not None and claims.BIND_COMPLETED not in claim.metadata.annotations:
+            if claim is not None and well_known.BIND_COMPLETED not in claim.metadata.annotations:
                 self._claim_queue.add(key)
 
     def _unscheduled_pods(self, claim_key: str) -> Sequence[str]:

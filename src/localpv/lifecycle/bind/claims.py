@@ -8,15 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
+from localpv.api import well_known
 from localpv.api.kinds import PersistentVolume, PersistentVolumeClaim, StorageClass
 from localpv.lifecycle.bind import telling
 from localpv.lifecycle.bind.telling import Telling
 from localpv.lifecycle.matching import fitting, offers, wishes
 from localpv.lifecycle.matching.offers import Offers
 
-BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
-BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
-SELECTED_NODE = "volume.kubernetes.io/selected-node"
 PROVISIONER = "volume.kubernetes.io/storage-provisioner"
 BETA_PROVISIONER = "volume.beta.kubernetes.io/storage-provisioner"
 BUILT_IN = "kubernetes.io/"
@@ -78,7 +76,7 @@ class Surroundings:
 
 def decide(claim: PersistentVolumeClaim, volumes: Offers, around: Surroundings, *, promised: Collection[str]) -> Action:
     """What to do about a claim; `promised` are volumes that are being given to other claims at this moment."""
-    if BIND_COMPLETED in claim.metadata.annotations:
+    if well_known.BIND_COMPLETED in claim.metadata.annotations:
         return _was_bound(claim, volumes)
     if claim.spec.volume_name:
         return _asks_by_name(claim, volumes)
@@ -91,7 +89,7 @@ def decide(claim: PersistentVolumeClaim, volumes: Offers, around: Surroundings, 
     if wishes.has_wish(claim):
         return Stay()
     waits = fitting.waits_for_consumer(storage_class)
-    if waits and SELECTED_NODE not in claim.metadata.annotations:
+    if waits and well_known.SELECTED_NODE not in claim.metadata.annotations:
         return Stay([telling.waits_for_pod(around.unscheduled_pods(claim.key))])
     if storage_class is not None and not storage_class.provisioner.startswith(BUILT_IN):
         return Ask(storage_class.provisioner, for_any=not waits)

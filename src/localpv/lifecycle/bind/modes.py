@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 
+from localpv.api import well_known
 from localpv.api.kinds import PersistentVolume, PersistentVolumeClaim
 from localpv.client.client import Client
 from localpv.lifecycle.bind import telling
-from localpv.lifecycle.bind.claims import BIND_COMPLETED
 from localpv.lifecycle.events import ApiEvents
 from localpv.lifecycle.matching import fitting
 from localpv.lifecycle.stock import Stock
@@ -23,8 +23,6 @@ from localpv.runtime.queue import WorkQueue
 PATIENCE_SECONDS = 1.0
 """How long a claim may wait before it is told: mostly its volume is just being made, or it is just being bound."""
 
-COMPONENT = "localpv-binder"
-
 
 class Modes:
     """Runs until cancelled, beside the stock it is given."""
@@ -33,7 +31,7 @@ class Modes:
         self._clock = clock
         self._volumes, self._claims, self._offers = stock.volumes, stock.claims, stock.offers
         self._stocked = stock.ready
-        self._events = ApiEvents(client, component=COMPONENT, clock=clock)
+        self._events = ApiEvents(client, component=telling.COMPONENT, clock=clock)
         self._queue: WorkQueue[str] = WorkQueue(clock=clock)
         self._waiting: dict[tuple[str, str], set[str]] = {}
         """Keys of claims that wait and were not told, by class and mode."""
@@ -103,5 +101,7 @@ def _place(claim: PersistentVolumeClaim) -> tuple[str, str]:
 
 def _waits(claim: PersistentVolumeClaim) -> bool:
     return (
-        not claim.spec.volume_name and not claim.metadata.deleting and BIND_COMPLETED not in claim.metadata.annotations
+        not claim.spec.volume_name
+        and not claim.metadata.deleting
+        and well_known.BIND_COMPLETED not in claim.metadata.annotations
     )

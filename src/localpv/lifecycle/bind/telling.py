@@ -11,6 +11,7 @@ from localpv.lifecycle.events import Events
 from localpv.lifecycle.matching import fitting
 from localpv.lifecycle.matching.fitting import Mismatch
 
+COMPONENT = "localpv-binder"
 FAILED_BINDING = "FailedBinding"
 VOLUME_MISMATCH = "VolumeMismatch"
 PROVISIONING_FAILED = "ProvisioningFailed"

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from localpv.api import well_known
 from localpv.api.kinds import PersistentVolume, PersistentVolumeClaim
 from localpv.lifecycle.bind import claims, telling
 from localpv.lifecycle.bind.telling import Telling
 from localpv.lifecycle.matching import fitting
 
-PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
 MIGRATED_TO = "pv.kubernetes.io/migrated-to"
 
 AVAILABLE = fitting.AVAILABLE
-BOUND = "Bound"
+BOUND = fitting.BOUND
 RELEASED = "Released"
 FAILED = "Failed"
 
@@ -63,7 +63,10 @@ def decide(volume: PersistentVolume, claim: PersistentVolumeClaim | None) -> Act
         return Disagree(*telling.other_mode(volume, claim))
     if claim.spec.volume_name == volume.metadata.name:
         return _in_phase(volume, BOUND)
-    if PROVISIONED_BY in volume.metadata.annotations and volume.spec.persistent_volume_reclaim_policy == "Delete":
+    if (
+        well_known.PROVISIONED_BY in volume.metadata.annotations
+        and volume.spec.persistent_volume_reclaim_policy == "Delete"
+    ):
         # Made for this claim, which has another: whoever made it takes it back.
         return reclaim(volume) if is_released(volume) else SetPhase(RELEASED)
     return Unbind()
@@ -77,7 +80,7 @@ def is_released(volume: PersistentVolume) -> bool:
 def reclaim(volume: PersistentVolume) -> Action:
     """A released volume: who maintains its disk does the rest; if nobody does, that is told."""
     annotations = volume.metadata.annotations
-    made_by = annotations.get(PROVISIONED_BY, "")
+    made_by = annotations.get(well_known.PROVISIONED_BY, "")
     outside = bool(made_by) and not made_by.startswith(claims.BUILT_IN)
     policy = volume.spec.persistent_volume_reclaim_policy
     if policy == "Retain" or MIGRATED_TO in annotations:

@@ -15,17 +15,18 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+from localpv.api import well_known
 from localpv.api.kinds import PersistentVolume, PersistentVolumeClaim
 from localpv.client.client import Client
-from localpv.lifecycle.bind.claims import BETA_PROVISIONER, BIND_COMPLETED, BOUND_BY_CONTROLLER, PROVISIONER
+from localpv.lifecycle.bind.claims import BETA_PROVISIONER, PROVISIONER
 from localpv.lifecycle.matching import fitting
 from localpv.lifecycle.newest import Newest
 
 log = logging.getLogger(__name__)
 
 PENDING = "Pending"
-BOUND = "Bound"
-LOST = "Lost"
+BOUND = fitting.BOUND
+LOST = fitting.LOST
 
 
 class Writes:
@@ -58,7 +59,7 @@ class Writes:
             }
         }
         if not fitting.is_for(volume, claim):
-            patch["metadata"] = {"annotations": {BOUND_BY_CONTROLLER: "yes"}}
+            patch["metadata"] = {"annotations": {well_known.BOUND_BY_CONTROLLER: "yes"}}
         return await self._change_volume(volume, patch)
 
     async def bind(self, volume: PersistentVolume, claim: PersistentVolumeClaim) -> None:
@@ -76,8 +77,8 @@ class Writes:
 
     async def unbind(self, volume: PersistentVolume) -> None:
         """Take back what was written into a volume for a claim that has another; a person's reservation stays."""
-        if BOUND_BY_CONTROLLER in volume.metadata.annotations:
-            patch = {"spec": {"claimRef": None}, "metadata": {"annotations": {BOUND_BY_CONTROLLER: None}}}
+        if well_known.BOUND_BY_CONTROLLER in volume.metadata.annotations:
+            patch = {"spec": {"claimRef": None}, "metadata": {"annotations": {well_known.BOUND_BY_CONTROLLER: None}}}
         else:
             patch = {"spec": {"claimRef": {"uid": None, "resourceVersion": None}}}
         volume = await self._change_volume(volume, patch)
@@ -105,9 +106,9 @@ class Writes:
         annotations, patch = {}, {}
         if claim.spec.volume_name != volume.metadata.name:
             patch["spec"] = {"volumeName": volume.metadata.name}
-            annotations[BOUND_BY_CONTROLLER] = "yes"
-        if BIND_COMPLETED not in claim.metadata.annotations:
-            annotations[BIND_COMPLETED] = "yes"
+            annotations[well_known.BOUND_BY_CONTROLLER] = "yes"
+        if well_known.BIND_COMPLETED not in claim.metadata.annotations:
+            annotations[well_known.BIND_COMPLETED] = "yes"
         if not annotations:
             return claim
         log.info("bound claim=%s volume=%s uid=%s", claim.key, volume.key, volume.metadata.uid)

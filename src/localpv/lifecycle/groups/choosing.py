@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from localpv.api import volume_affinity
+from localpv.api import volume_affinity, well_known
 from localpv.api.kinds import Node, PersistentVolume, PersistentVolumeClaim
 from localpv.lifecycle.matching import fitting
 from localpv.lifecycle.matching.offers import Offers
-from localpv.lifecycle.matching.wishes import HOSTNAME
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,11 +27,11 @@ class Nodes:
         self._all = {node.key: node for node in nodes}
         self._by_hostname: dict[str, list[Node]] = {}
         for node in self._all.values():
-            self._by_hostname.setdefault(node.metadata.labels.get(HOSTNAME, ""), []).append(node)
+            self._by_hostname.setdefault(node.metadata.labels.get(well_known.HOSTNAME, ""), []).append(node)
 
     def of(self, volume: PersistentVolume) -> list[Node]:
         """Where a volume can be used."""
-        named = volume_affinity.of(volume).values(HOSTNAME)
+        named = volume_affinity.of(volume).values(well_known.HOSTNAME)
         if named is None:
             return [node for node in self._all.values() if fitting.fits_node(volume, node)]
         likely = (node for name in named for node in self._by_hostname.get(name, ()))

@@ -11,11 +11,10 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+from localpv.api import well_known
 from localpv.api.kinds import PersistentVolume, PersistentVolumeClaim
 from localpv.client.client import Client
 from localpv.lifecycle.newest import Newest
-
-BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +36,7 @@ class Holding:
         meta = claim.metadata
         reference = {"namespace": meta.namespace, "name": meta.name, "uid": meta.uid}
         log.info("placed claim=%s volume=%s uid=%s", claim.key, volume.key, volume.metadata.uid)
-        return await self._refer(volume, reference, {BOUND_BY_CONTROLLER: "yes"})
+        return await self._refer(volume, reference, {well_known.BOUND_BY_CONTROLLER: "yes"})
 
     async def free(self, volume: PersistentVolume) -> PersistentVolume:
         """Let go of a volume that was held."""

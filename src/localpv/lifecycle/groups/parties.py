@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from localpv import errors
+from localpv.api import well_known
 from localpv.api.kinds import PersistentVolume, PersistentVolumeClaim
 from localpv.lifecycle.matching import fitting, wishes
 from localpv.lifecycle.matching.offers import Offers
@@ -76,7 +77,7 @@ def gather(claims: Iterable[PersistentVolumeClaim]) -> Party | None:
     if len(counts) > 1:
         said = " and ".join(map(str, sorted(counts)))
         raise errors.ConfigurationError(
-            f'metadata.annotations[{wishes.GROUP}]: the claims of group "{group.name}" count {said}',
+            f'metadata.annotations[{well_known.VOLUME_GROUP}]: the claims of group "{group.name}" count {said}',
             hint="give all claims of a group the same count",
         )
     return Party(

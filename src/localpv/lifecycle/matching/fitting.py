@@ -7,17 +7,15 @@ from functools import lru_cache
 
 import msgspec
 
-from localpv.api import selectors, volume_affinity
+from localpv.api import selectors, volume_affinity, well_known
 from localpv.api.kinds import LabelSelector, Node, PersistentVolume, PersistentVolumeClaim, StorageClass
 from localpv.api.quantity import Quantity
-
-CLASS = "volume.beta.kubernetes.io/storage-class"
-ALPHA_CLASS = "volume.alpha.kubernetes.io/storage-class"
-"""Older still; Kubernetes does not know it any more, so it counts only where nothing else names a class."""
 
 FILESYSTEM = "Filesystem"
 STORAGE = "storage"
 AVAILABLE = "Available"
+BOUND = "Bound"
+LOST = "Lost"
 WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
 
 
@@ -37,21 +35,25 @@ class Mismatch(Enum):
 def class_of(claim: PersistentVolumeClaim) -> str:
     """The name of the class that a claim asks for; empty for a volume without a class."""
     annotations = claim.metadata.annotations
-    if (named := annotations.get(CLASS)) is not None:
+    if (named := annotations.get(well_known.BETA_STORAGE_CLASS)) is not None:
         return named
     if claim.spec.storage_class_name is not None:
         return claim.spec.storage_class_name
-    return annotations.get(ALPHA_CLASS, "")
+    return annotations.get(well_known.ALPHA_STORAGE_CLASS, "")
 
 
 def names_class(claim: PersistentVolumeClaim) -> bool:
     """Whether the claim says which class, be it none; otherwise the default class is meant, once there is one."""
     annotations = claim.metadata.annotations
-    return claim.spec.storage_class_name is not None or CLASS in annotations or ALPHA_CLASS in annotations
+    return (
+        claim.spec.storage_class_name is not None
+        or well_known.BETA_STORAGE_CLASS in annotations
+        or well_known.ALPHA_STORAGE_CLASS in annotations
+    )
 
 
 def class_of_volume(volume: PersistentVolume) -> str:
-    return volume.metadata.annotations.get(CLASS, volume.spec.storage_class_name)
+    return volume.metadata.annotations.get(well_known.BETA_STORAGE_CLASS, volume.spec.storage_class_name)
 
 
 def waits_for_consumer(storage_class: StorageClass | None) -> bool:

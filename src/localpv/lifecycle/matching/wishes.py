@@ -12,13 +12,11 @@ from typing import Any
 
 import msgspec
 
-from localpv.api import names
+from localpv.api import names, well_known
 from localpv.api.kinds import PersistentVolumeClaim
 from localpv.errors import ConfigurationError
+from localpv.model import disk_labels
 
-GROUP = "volume.beta.kubernetes.io/group"
-SPREAD = "localpv.dev/spread"
-HOSTNAME = "kubernetes.io/hostname"
 MOST_CLAIMS = 100
 """Volumes that one node can be asked for at once: far beyond the disks of a machine, and it keeps a slip of the pen
 from waiting for ever."""
@@ -37,46 +35,50 @@ class Spread:
     """Claims of one namespace whose volumes are on nodes with different values of a label."""
 
     name: str
-    key: str = HOSTNAME
+    key: str = well_known.HOSTNAME
 
 
 def has_wish(claim: PersistentVolumeClaim) -> bool:
     """Whether somebody else than binder and scheduler chooses the claim's volume; also if the wish is badly written."""
     annotations = claim.metadata.annotations
-    return GROUP in annotations or SPREAD in annotations
+    return well_known.VOLUME_GROUP in annotations or disk_labels.SPREAD in annotations
 
 
 def group_of(claim: PersistentVolumeClaim) -> Group | None:
     """The group that a claim belongs to; ConfigurationError says what is wrong with the annotation."""
-    text = claim.metadata.annotations.get(GROUP)
+    text = claim.metadata.annotations.get(well_known.VOLUME_GROUP)
     return None if text is None else _read_group(text)
 
 
 def spread_of(claim: PersistentVolumeClaim) -> Spread | None:
     """The claims that a claim keeps its distance from; ConfigurationError says what is wrong with the annotation."""
-    text = claim.metadata.annotations.get(SPREAD)
+    text = claim.metadata.annotations.get(disk_labels.SPREAD)
     return None if text is None else _read_spread(text)
 
 
 @lru_cache(maxsize=1024)
 def _read_group(text: str) -> Group:
-    found = _read(GROUP, text, known=("name", "count"), hint='write {"name": "group1", "count": 2}')
+    found = _read(well_known.VOLUME_GROUP, text, known=("name", "count"), hint='write {"name": "group1", "count": 2}')
     count = found.get("count")
     # In the annotation's first description the count is a string.
     if isinstance(count, str) and count.isascii() and count.isdigit():
         count = int(count)
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_CLAIMS:
-        raise _bad(GROUP, f"count must be a whole number from 1 to {MOST_CLAIMS}", 'write "count": 2 for two claims')
+        raise _bad(
+            well_known.VOLUME_GROUP,
+            f"count must be a whole number from 1 to {MOST_CLAIMS}",
+            'write "count": 2 for two claims',
+        )
     return Group(found["name"], count)
 
 
 @lru_cache(maxsize=1024)
 def _read_spread(text: str) -> Spread:
-    hint = f'write {{"name": "copies", "key": "{HOSTNAME}"}}'
-    found = _read(SPREAD, text, known=("name", "key"), hint=hint)
-    key = found.get("key", HOSTNAME)
+    hint = f'write {{"name": "copies", "key": "{well_known.HOSTNAME}"}}'
+    found = _read(disk_labels.SPREAD, text, known=("name", "key"), hint=hint)
+    key = found.get("key", well_known.HOSTNAME)
     if not isinstance(key, str) or names.qualified_name(key):
-        raise _bad(SPREAD, "key must be the name of a label of nodes", hint)
+        raise _bad(disk_labels.SPREAD, "key must be the name of a label of nodes", hint)
     return Spread(found["name"], key)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from localpv import errors
 from localpv.api.objects import Object
 from localpv.client.objects import UntypedObjects
-from localpv.lifecycle.volumes import FINALIZER
+from localpv.model import disk_labels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,13 +37,13 @@ def held(volume: Object) -> Held | None:
     """What there is to take off a volume; None when we do not hold it."""
     meta = volume["metadata"]
     finalizers = meta.get("finalizers") or ()
-    if FINALIZER not in finalizers:
+    if disk_labels.FINALIZER not in finalizers:
         return None
     return Held(
         name=meta["name"],
         uid=meta["uid"],
         resource_version=meta["resourceVersion"],
-        others=tuple(each for each in finalizers if each != FINALIZER),
+        others=tuple(each for each in finalizers if each != disk_labels.FINALIZER),
         deleting="deletionTimestamp" in meta,
         phase=(volume.get("status") or {}).get("phase", ""),
     )

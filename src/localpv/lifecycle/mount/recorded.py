@@ -14,16 +14,14 @@ from localpv.host.mounting import Source
 from localpv.lifecycle import identity as identities
 from localpv.lifecycle.mount.specs import Spec
 from localpv.lifecycle.mount.waiting import NotReady
+from localpv.model import disk_labels
 from localpv.model.identity import Identity, way_out
 from localpv.model.mounts import Mount, MountTable
-
-IDENTITY = "localpv.dev/identity"
-"""Annotation: what the disk was when it was published, as JSON."""
 
 
 def identity_of(volume: kinds.PersistentVolume) -> Identity | None:
     """What was recorded with a volume; None when nothing was."""
-    text = volume.metadata.annotations.get(IDENTITY)
+    text = volume.metadata.annotations.get(disk_labels.IDENTITY)
     if not text:
         return None
     try:
@@ -31,7 +29,7 @@ def identity_of(volume: kinds.PersistentVolume) -> Identity | None:
     except msgspec.DecodeError as error:
         raise NotReady(
             "InvalidIdentity",
-            f"the annotation {IDENTITY} of volume {volume.metadata.name} cannot be read: {error}",
+            f"the annotation {disk_labels.IDENTITY} of volume {volume.metadata.name} cannot be read: {error}",
             hint="remove the annotation if the path of the volume is right",
         ) from error
 

@@ -7,15 +7,17 @@ import logging
 import posixpath
 
 from localpv import errors
+from localpv.api import well_known
 from localpv.api.kinds import PersistentVolume
 from localpv.client.objects import Objects, Selection
 from localpv.lifecycle.config.settings import Configuration
 from localpv.lifecycle.publish import naming, ownership
 from localpv.lifecycle.volumes import Volumes
+from localpv.model import disk_labels
 
 log = logging.getLogger(__name__)
 
-UNLABELLED = Selection(labels=f"!{naming.NODE_LABEL}")
+UNLABELLED = Selection(labels=f"!{disk_labels.NODE}")
 
 
 async def adopt_all(
@@ -47,4 +49,4 @@ def node_of(volume: PersistentVolume, configuration: Configuration) -> str:
         return ""
     if posixpath.dirname(volume.spec.local.path) != settings.host_dir:
         return ""
-    return ownership.maker(volume.metadata.annotations.get(naming.PROVISIONED_BY, ""))
+    return ownership.maker(volume.metadata.annotations.get(well_known.PROVISIONED_BY, ""))

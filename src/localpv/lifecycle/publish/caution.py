@@ -12,8 +12,9 @@ from localpv.api.kinds.localdisk import DiskKind, LocalDisk, VolumeMode
 from localpv.lifecycle.config import cleaners
 from localpv.lifecycle.config.settings import ClassSettings
 from localpv.lifecycle.events import Events
-from localpv.lifecycle.reports import DATA_READABLE, Reports
+from localpv.lifecycle.reports import Reports
 from localpv.lifecycle.surroundings import Surroundings
+from localpv.model import disk_labels
 
 
 class Cautions:
@@ -37,7 +38,7 @@ class Cautions:
         about = about or self._surroundings.node(node_name)
         if about is not None and self._told.get(name) != about.metadata.uid:
             self._told[name] = about.metadata.uid
-            self._events.tell(about, DATA_READABLE, message, warning=True)
+            self._events.tell(about, disk_labels.DATA_READABLE, message, warning=True)
 
 
 def caution(disk: LocalDisk, settings: ClassSettings) -> str:

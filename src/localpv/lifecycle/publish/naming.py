@@ -10,11 +10,9 @@ import re
 
 from localpv.api import names
 from localpv.lifecycle.records.names import disk_name
+from localpv.model import disk_labels
 
 PREFIX = "local-pv-"
-PROVISIONER = "local-volume-provisioner-"
-PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
-NODE_LABEL = "localpv.dev/node"
 LONG_DIGITS = 16
 
 _FNV_OFFSET = 0x811C9DC5
@@ -49,7 +47,11 @@ def fnv1a_32(data: bytes) -> int:
 
 def provisioned_by(node: str, node_uid: str, *, node_name_only: bool = False) -> str:
     """The value of the annotation pv.kubernetes.io/provisioned-by."""
-    return PROVISIONER + node if node_name_only or not node_uid else f"{PROVISIONER}{node}-{node_uid}"
+    return (
+        disk_labels.PROVISIONER + node
+        if node_name_only or not node_uid
+        else f"{disk_labels.PROVISIONER}{node}-{node_uid}"
+    )
 
 
 def made_on_node(annotation: str, node: str) -> bool:
@@ -57,7 +59,7 @@ def made_on_node(annotation: str, node: str) -> bool:
 
     What follows the name must be a UID: node `a` does not own what `a-b` made.
     """
-    own = PROVISIONER + node
+    own = disk_labels.PROVISIONER + node
     return annotation == own or (annotation.startswith(f"{own}-") and bool(_is_uid(annotation[len(own) + 1 :])))
 
 

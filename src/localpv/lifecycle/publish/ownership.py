@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from localpv.api import well_known
 from localpv.api.kinds import PersistentVolume
 from localpv.api.kinds.localdisk import LocalDisk
-from localpv.lifecycle.publish import naming, volume
+from localpv.lifecycle.publish import naming
+from localpv.model import disk_labels
 
 UID_LENGTH = len("-00000000-0000-0000-0000-000000000000")
 
@@ -20,22 +22,22 @@ def owns(disk: LocalDisk, offered: PersistentVolume) -> bool:
         offered.spec.local is not None
         and offered.spec.local.path == disk.spec.path
         and offered.spec.storage_class_name == disk.spec.storage_class_name
-        and naming.made_on_node(annotations.get(naming.PROVISIONED_BY, ""), disk.spec.node_name)
-        and annotations.get(volume.DISK, disk.metadata.name) == disk.metadata.name
+        and naming.made_on_node(annotations.get(well_known.PROVISIONED_BY, ""), disk.spec.node_name)
+        and annotations.get(disk_labels.DISK, disk.metadata.name) == disk.metadata.name
     )
 
 
 def on_node(offered: PersistentVolume, node: str) -> bool:
     """Whether a volume offers something of a node, in whatever class."""
-    made_by = offered.metadata.annotations.get(naming.PROVISIONED_BY, "")
-    labelled = offered.metadata.labels.get(naming.NODE_LABEL)
+    made_by = offered.metadata.annotations.get(well_known.PROVISIONED_BY, "")
+    labelled = offered.metadata.labels.get(disk_labels.NODE)
     return labelled == naming.node_label(node) or naming.made_on_node(made_by, node)
 
 
 def maker(provisioned_by: str) -> str:
     """The name of the node whose provisioner the annotation names; empty when it is another provisioner."""
-    if not provisioned_by.startswith(naming.PROVISIONER):
+    if not provisioned_by.startswith(disk_labels.PROVISIONER):
         return ""
-    name = provisioned_by[len(naming.PROVISIONER) :]
+    name = provisioned_by[len(disk_labels.PROVISIONER) :]
     without_uid = name[:-UID_LENGTH]
     return without_uid if without_uid and naming.made_on_node(provisioned_by, without_uid) else name

@@ -33,6 +33,7 @@ from localpv.lifecycle.records import Records
 from localpv.lifecycle.reports import Reports
 from localpv.lifecycle.surroundings import Surroundings
 from localpv.lifecycle.volumes import Volumes
+from localpv.model import disk_labels
 from localpv.runtime.controller import Done, Outcome
 
 NO_STORAGE_CLASS = "NoStorageClass"
@@ -251,7 +252,7 @@ def is_offerable(disk: LocalDisk, *, intended: bool = False) -> bool:
 
 
 def _recorded_identity(found: PersistentVolume) -> DiskIdentity | None:
-    text = found.metadata.annotations.get(volume.IDENTITY, "")
+    text = found.metadata.annotations.get(disk_labels.IDENTITY, "")
     try:
         return msgspec.json.decode(text, type=DiskIdentity) if text else None
     except msgspec.MsgspecError:

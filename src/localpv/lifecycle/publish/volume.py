@@ -7,28 +7,12 @@ from dataclasses import dataclass
 
 import msgspec
 
-from localpv.api import kinds, volume_affinity
+from localpv.api import kinds, volume_affinity, well_known
 from localpv.api.kinds.localdisk import DiskKind, LocalDisk, VolumeMode
 from localpv.api.objects import Object
 from localpv.lifecycle.config.settings import ClassSettings, Configuration, Reclaim
 from localpv.lifecycle.publish import capacity, naming
-
-HOSTNAME = "kubernetes.io/hostname"
-DISK = "localpv.dev/disk"
-"""Annotation: the name of the LocalDisk."""
-
-IDENTITY = "localpv.dev/identity"
-"""Annotation: what the disk was when it was published, as JSON."""
-
-RECLAIM = "localpv.dev/reclaim"
-"""Annotation with the value Recycle: the volume is not deleted after cleaning, but offered again.
-
-The policy in its spec is Delete all the same: a controller manager takes every local volume with policy Recycle for
-broken, and leaves one with policy Delete to whoever made it.
-"""
-
-NOT_ERASED = "NotErased"
-"""Reason: what the last tenant wrote could be read."""
+from localpv.model import disk_labels
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,21 +37,21 @@ def build(
     What the node's agent says of itself is not trusted: the path must be that of the class, on the disk's own node.
     """
     spec = disk.spec
-    hostname = node.metadata.labels.get(HOSTNAME, "")
+    hostname = node.metadata.labels.get(well_known.HOSTNAME, "")
     policy = settings.reclaim or storage_class.reclaim_policy or Reclaim.DELETE
     if refused := _refusal(disk, settings, node=node, hostname=hostname, policy=policy):
         return refused
     terms = [_on_host(hostname), *settings.selector]
     annotations = {
-        naming.PROVISIONED_BY: naming.provisioned_by(
+        well_known.PROVISIONED_BY: naming.provisioned_by(
             node.metadata.name, node.metadata.uid, node_name_only=configuration.use_node_name_only
         ),
-        DISK: disk.metadata.name,
+        disk_labels.DISK: disk.metadata.name,
     }
     if disk.status.identity is not None:
-        annotations[IDENTITY] = msgspec.json.encode(disk.status.identity).decode()
+        annotations[disk_labels.IDENTITY] = msgspec.json.encode(disk.status.identity).decode()
     if policy == Reclaim.RECYCLE:
-        annotations[RECLAIM] = Reclaim.RECYCLE.value
+        annotations[disk_labels.RECLAIM] = Reclaim.RECYCLE.value
     local: Object = {"path": spec.path}
     if settings.fs_type and spec.volume_mode == VolumeMode.FILESYSTEM:
         local["fsType"] = settings.fs_type
@@ -111,7 +95,7 @@ def _refusal(
             "PathOutsideClass", f"{spec.path} is no entry of {settings.host_dir}, the directory of the class."
         )
     if not hostname:
-        return Refused("NodeWithoutHostname", f"Node {node.metadata.name} has no label {HOSTNAME}; set it.")
+        return Refused("NodeWithoutHostname", f"Node {node.metadata.name} has no label {well_known.HOSTNAME}; set it.")
     if policy not in (*Reclaim,):
         return Refused("UnknownReclaimPolicy", f"The class has the reclaim policy {policy}; use Delete or Retain.")
     if disk.status.capacity_bytes <= 0:
@@ -124,7 +108,7 @@ def _refusal(
     last = disk.status.cleaning
     if spec.volume_mode == VolumeMode.BLOCK and last is not None and settings.shows_old_data(last.method):
         return Refused(
-            NOT_ERASED,
+            disk_labels.NOT_ERASED,
             f"{spec.path} was cleaned for use with a file system, which leaves old blocks; as a raw device it would"
             " show them to its next user. Run `localpv wipe` first.",
         )
@@ -132,10 +116,10 @@ def _refusal(
 
 
 def _on_host(hostname: str) -> Object:
-    return {"matchExpressions": [{"key": HOSTNAME, "operator": "In", "values": [hostname]}]}
+    return {"matchExpressions": [{"key": well_known.HOSTNAME, "operator": "In", "values": [hostname]}]}
 
 
 def _labels(node: kinds.Node, configuration: Configuration) -> dict[str, str]:
     """Labels copied from the node, then those configured, then ours, which nobody may change."""
     copied = {key: node.metadata.labels[key] for key in configuration.node_labels_for_pv if key in node.metadata.labels}
-    return copied | dict(configuration.labels_for_pv) | {naming.NODE_LABEL: naming.node_label(node.metadata.name)}
+    return copied | dict(configuration.labels_for_pv) | {disk_labels.NODE: naming.node_label(node.metadata.name)}

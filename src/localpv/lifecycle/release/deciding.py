@@ -11,7 +11,7 @@ from localpv.api import kinds
 from localpv.api.kinds import PersistentVolume
 from localpv.api.kinds.localdisk import CleaningState, LocalDisk, Phase
 from localpv.lifecycle import volumes
-from localpv.lifecycle.volumes import RECLAIM, RECYCLE
+from localpv.model import disk_labels
 
 DELETE = "Delete"
 RETAIN = "Retain"
@@ -163,7 +163,9 @@ def _released(disk: LocalDisk, volume: PersistentVolume, policy: str, *, claim_u
         return Order(claim_uid)
     if not is_verified(disk) or volume.metadata.deleting:
         return Wait()
-    return Free(volume) if volume.metadata.annotations.get(RECLAIM) == RECYCLE else Delete(volume)
+    return (
+        Free(volume) if volume.metadata.annotations.get(disk_labels.RECLAIM) == disk_labels.RECYCLE else Delete(volume)
+    )
 
 
 def _leaving(disk: LocalDisk, volume: PersistentVolume, policy: str) -> Action:
@@ -198,7 +200,7 @@ def _used_since(volume: PersistentVolume, when: str | None) -> bool:
 
 
 def _odd(volume: PersistentVolume, policy: str) -> Tell:
-    reason = "VolumeUnsupportedReclaimPolicy" if policy == RECYCLE else "VolumeUnknownReclaimPolicy"
+    reason = "VolumeUnsupportedReclaimPolicy" if policy == disk_labels.RECYCLE else "VolumeUnknownReclaimPolicy"
     return Tell(reason, f"Volume {volume.key} has the reclaim policy {policy}; set it to Delete or Retain.")
 
 

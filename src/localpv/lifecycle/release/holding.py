@@ -14,6 +14,7 @@ from localpv.api.kinds.localdisk import CleaningState, LocalDisk
 from localpv.lifecycle import volumes as offers
 from localpv.lifecycle.events import Events
 from localpv.lifecycle.volumes import Volumes
+from localpv.model import disk_labels
 from localpv.runtime.controller import Done, Outcome
 
 WAITS = "DeletionWaits"
@@ -68,6 +69,6 @@ def why(volume: PersistentVolume, disk: LocalDisk | None) -> str:
     cleaning = disk.status.cleaning
     if disk.spec.clean is not None and cleaning is not None and cleaning.state == CleaningState.FAILED:
         return f"The volume goes when {path} is clean; the last attempt failed: {cleaning.error}"
-    if others := [each for each in volume.metadata.finalizers if each != offers.FINALIZER]:
+    if others := [each for each in volume.metadata.finalizers if each != disk_labels.FINALIZER]:
         return f"The volume goes when {path} is clean or known to be unused, and {', '.join(others)} is taken off."
     return f"The volume goes when {path} is clean or known to be unused."

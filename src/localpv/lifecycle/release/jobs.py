@@ -29,10 +29,7 @@ from localpv.client.pacing import Clock
 from localpv.lifecycle.config.settings import Configuration
 from localpv.lifecycle.records import Records
 from localpv.lifecycle.release import deciding
-
-LABEL = "localpv.dev/cleaning"
-DISK, NODE = "localpv.dev/disk", "localpv.dev/node-name"
-"""Annotations: names of disks and nodes can be longer than a label may be."""
+from localpv.model import disk_labels
 
 BACKOFF_LIMIT = 20
 """How often the kubelet starts a cleaner again that crashes, before the Job is given up and made anew."""
@@ -84,7 +81,7 @@ class Jobs:
         self.cache: Cache[Job] = Cache(
             client.objects(Job),
             clock=clock,
-            selection=Selection(namespace=namespace, labels=LABEL),
+            selection=Selection(namespace=namespace, labels=disk_labels.CLEANING),
             indexes={"disk": lambda job: (disk_of(job),), "node": lambda job: (_node_of(job),)},
         )
 
@@ -156,11 +153,11 @@ class Jobs:
 
 
 def disk_of(job: Job) -> str:
-    return job.metadata.annotations.get(DISK, "")
+    return job.metadata.annotations.get(disk_labels.DISK, "")
 
 
 def _node_of(job: Job) -> str:
-    return job.metadata.annotations.get(NODE, "")
+    return job.metadata.annotations.get(disk_labels.NODE_NAME, "")
 
 
 def _ended(job: Job) -> str:
@@ -187,9 +184,12 @@ def job_for(
     # Named, not selected: a label with the name of a node need not have it, and no scheduler has a say here.
     spec["nodeName"] = disk.spec.node_name
     spec["tolerations"] = [*(spec.get("tolerations") or ()), *tolerations]
-    labels = {LABEL: "true", "pvuuid": order.volume_uid}
+    labels = {disk_labels.CLEANING: "true", "pvuuid": order.volume_uid}
     # Not the labels of the agents: their DaemonSet would take the pod for one of its own, and end it.
-    pod = {"metadata": {"labels": {LABEL: "true"}, "annotations": {DISK: disk.metadata.name}}, "spec": spec}
+    pod = {
+        "metadata": {"labels": {disk_labels.CLEANING: "true"}, "annotations": {disk_labels.DISK: disk.metadata.name}},
+        "spec": spec,
+    }
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -197,7 +197,11 @@ def job_for(
             "name": name,
             "namespace": namespace,
             "labels": labels,
-            "annotations": {DISK: disk.metadata.name, NODE: disk.spec.node_name, "pv": order.volume_name},
+            "annotations": {
+                disk_labels.DISK: disk.metadata.name,
+                disk_labels.NODE_NAME: disk.spec.node_name,
+                "pv": order.volume_name,
+            },
         },
         "spec": {
             "backoffLimit": BACKOFF_LIMIT,

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from datetime import datetime
 
 from localpv import errors
-from localpv.api import kinds, volume_affinity
+from localpv.api import kinds, volume_affinity, well_known
 from localpv.api.kinds import Node, PersistentVolume, PersistentVolumeClaim
 from localpv.client.client import Client
 from localpv.client.pacing import Clock
@@ -25,12 +25,11 @@ from localpv.lifecycle.events import Events
 from localpv.lifecycle.figures import Figures, Silent
 from localpv.lifecycle.nodes import Nodes
 from localpv.lifecycle.surroundings import Surroundings
-from localpv.lifecycle.volumes import LOST_SINCE, NODE_LABEL, Volumes, is_held, is_unclaimed, is_unused
+from localpv.lifecycle.volumes import Volumes, is_held, is_unclaimed, is_unused
+from localpv.model import disk_labels
 from localpv.runtime.controller import Done, LookAgain, Outcome
 
 log = logging.getLogger(__name__)
-
-HOSTNAME = "kubernetes.io/hostname"
 
 
 class NodeLoss:
@@ -73,13 +72,13 @@ class NodeLoss:
             or not self._is_ours(volume)
             or not self._is_gone(volume)
         ):
-            if LOST_SINCE in volume.metadata.annotations:
+            if disk_labels.LOST_SINCE in volume.metadata.annotations:
                 # Else the next loss would seem to have begun with this one.
-                await self._volumes.annotate(volume, LOST_SINCE, None)
+                await self._volumes.annotate(volume, disk_labels.LOST_SINCE, None)
             return Done()
         now, since = self._clock.now(), _lost_since(volume)
         if since is None:
-            await self._volumes.annotate(volume, LOST_SINCE, kinds.write_time(now))
+            await self._volumes.annotate(volume, disk_labels.LOST_SINCE, kinds.write_time(now))
             self._events.tell(volume, "NodeLost", "No node has this volume any more.", warning=True)
             since = now
         grace = settings.node_loss.grace_seconds
@@ -154,7 +153,7 @@ class NodeLoss:
 def is_lost(volume: PersistentVolume, nodes: Iterable[Node]) -> bool:
     """Whether none of the nodes can have the volume; False when nobody can tell."""
     affinity = volume_affinity.of(volume)
-    names = {volume.metadata.labels.get(NODE_LABEL, ""), *affinity.mentioned(HOSTNAME)} - {""}
+    names = {volume.metadata.labels.get(disk_labels.NODE, ""), *affinity.mentioned(well_known.HOSTNAME)} - {""}
     if not affinity.readable or (not affinity.names_nodes and not names):
         return False
     for node in nodes:
@@ -166,7 +165,7 @@ def is_lost(volume: PersistentVolume, nodes: Iterable[Node]) -> bool:
 
 def _lost_since(volume: PersistentVolume) -> datetime | None:
     try:
-        since = kinds.read_time(volume.metadata.annotations.get(LOST_SINCE, ""))
+        since = kinds.read_time(volume.metadata.annotations.get(disk_labels.LOST_SINCE, ""))
     except ValueError:
         return None
     return since if since.tzinfo is not None else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
+from localpv.api import well_known
 from localpv.api.kinds import Node, PersistentVolume, PersistentVolumeClaim, StorageClass, TopologySelectorTerm
 from localpv.lifecycle.matching import fitting, wishes
 from localpv.lifecycle.schedule import phrases
@@ -13,17 +14,13 @@ from localpv.lifecycle.schedule.nearby import Nearby
 from localpv.lifecycle.schedule.phrases import Wake
 from localpv.lifecycle.schedule.promises import Binding, Plan, Promises
 
-BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
-SELECTED_NODE = "volume.kubernetes.io/selected-node"
-NO_PROVISIONER = "kubernetes.io/no-provisioner"
 ONE_POD_ONLY = "ReadWriteOncePod"
-LOST = "Lost"
 
 ZONES = {
-    "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
-    "topology.kubernetes.io/region": "topology.kubernetes.io/region",
-    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
-    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
+    well_known.ZONE: well_known.ZONE,
+    well_known.REGION: well_known.REGION,
+    well_known.BETA_ZONE: well_known.ZONE,
+    well_known.BETA_REGION: well_known.REGION,
 }
 """Labels of a volume that its node must have too, and how they are called today."""
 
@@ -93,7 +90,7 @@ class Claims:
         provisions: list[PersistentVolumeClaim] = []
         taken = storage.promises.volumes
         for claim in self.waiting:
-            chosen = storage.promises.node_of(claim) or claim.metadata.annotations.get(SELECTED_NODE)
+            chosen = storage.promises.node_of(claim) or claim.metadata.annotations.get(well_known.SELECTED_NODE)
             if chosen is not None and chosen != node.metadata.name:
                 return None
             volume = None if chosen is not None else _volume(claim, node, storage, taken)
@@ -135,7 +132,7 @@ def read(demand: Demand, storage: Storage) -> Claims:
 
 def is_bound(claim: PersistentVolumeClaim) -> bool:
     """Whether the binder is through with the claim."""
-    return bool(claim.spec.volume_name) and BIND_COMPLETED in claim.metadata.annotations
+    return bool(claim.spec.volume_name) and well_known.BIND_COMPLETED in claim.metadata.annotations
 
 
 def _present(use: ClaimUse, demand: Demand, storage: Storage) -> PersistentVolumeClaim:
@@ -145,7 +142,7 @@ def _present(use: ClaimUse, demand: Demand, storage: Storage) -> PersistentVolum
         raise Waits(f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{use.name}"')
     if claim is None:
         raise Waits(f'persistentvolumeclaim "{use.name}" not found')
-    if claim.status.phase == LOST:
+    if claim.status.phase == fitting.LOST:
         volume = claim.spec.volume_name
         raise Waits(f'persistentvolumeclaim "{use.name}" bound to non-existent persistentvolume "{volume}"')
     if claim.metadata.deleting:
@@ -177,7 +174,7 @@ def _may_be_provisioned(claim: PersistentVolumeClaim, node: Node, storage: Stora
     if wishes.has_wish(claim):
         return False
     storage_class = storage.storage_class(fitting.class_of(claim))
-    if storage_class is None or storage_class.provisioner in ("", NO_PROVISIONER):
+    if storage_class is None or storage_class.provisioner in ("", well_known.NO_PROVISIONER):
         return False
     terms = storage_class.allowed_topologies
     return not terms or any(_allows(term, node) for term in terms)

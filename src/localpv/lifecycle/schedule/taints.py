@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from localpv.api import well_known
 from localpv.api.kinds import Taint, Toleration
 
 NO_SCHEDULE = "NoSchedule"
 NO_EXECUTE = "NoExecute"
 PREFER_NO_SCHEDULE = "PreferNoSchedule"
-CORDONED = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)
+CORDONED = Taint(key=well_known.UNSCHEDULABLE, effect=NO_SCHEDULE)
 """What `kubectl cordon` means: who tolerates this taint may go to a node that is marked unschedulable."""
 
 KEEP_AWAY = (NO_SCHEDULE, NO_EXECUTE)

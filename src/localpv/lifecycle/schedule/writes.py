@@ -10,19 +10,16 @@ from __future__ import annotations
 import logging
 
 from localpv import errors
-from localpv.api import kinds
+from localpv.api import kinds, well_known
 from localpv.api.kinds import Kind, PersistentVolume, PersistentVolumeClaim, Pod
 from localpv.api.objects import Object
 from localpv.client.client import Client
 from localpv.client.objects import Patch
 from localpv.client.pacing import Clock
 from localpv.lifecycle.matching import fitting
-from localpv.lifecycle.schedule.claims import SELECTED_NODE
 from localpv.lifecycle.schedule.promises import Binding
 from localpv.lifecycle.stock import Stock
 
-BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
-BOUND = "Bound"
 SCHEDULED = "PodScheduled"
 UNSCHEDULABLE = "Unschedulable"
 
@@ -54,7 +51,7 @@ class Writes:
             "resourceVersion": claim.metadata.resource_version,
         }
         # Who finds this mark may take the volume back from the claim; what a user has reserved stays reserved.
-        marks = {} if named is not None else {"annotations": {BOUND_BY_CONTROLLER: "yes"}}
+        marks = {} if named is not None else {"annotations": {well_known.BOUND_BY_CONTROLLER: "yes"}}
         patch = {"metadata": _same(volume) | marks, "spec": {"claimRef": reference}}
         self._stock.volumes.wrote(await self._volumes.patch(volume.metadata.name, patch))
 
@@ -72,17 +69,20 @@ class Writes:
             volume is None
             or volume.spec.claim_ref is None
             or volume.spec.claim_ref.uid != binding.claim.metadata.uid
-            or volume.metadata.annotations.get(BOUND_BY_CONTROLLER) is None
+            or volume.metadata.annotations.get(well_known.BOUND_BY_CONTROLLER) is None
             or volume.status.phase != fitting.AVAILABLE
             or (claim is not None and claim.spec.volume_name)
         ):
             return
-        patch = {"metadata": _same(volume) | {"annotations": {BOUND_BY_CONTROLLER: None}}, "spec": {"claimRef": None}}
+        patch = {
+            "metadata": _same(volume) | {"annotations": {well_known.BOUND_BY_CONTROLLER: None}},
+            "spec": {"claimRef": None},
+        }
         self._stock.volumes.wrote(await self._volumes.patch(volume.metadata.name, patch))
 
     async def select_node(self, claim: PersistentVolumeClaim, node: str) -> None:
         """Have whoever makes volumes for the claim make one on the node."""
-        if claim.metadata.annotations.get(SELECTED_NODE) != node:
+        if claim.metadata.annotations.get(well_known.SELECTED_NODE) != node:
             await self._select(claim, node)
 
     async def unselect_node(self, claim: PersistentVolumeClaim, node: str) -> None:
@@ -91,12 +91,12 @@ class Writes:
             now is not None
             and now.metadata.uid == claim.metadata.uid
             and not now.spec.volume_name
-            and now.metadata.annotations.get(SELECTED_NODE) == node
+            and now.metadata.annotations.get(well_known.SELECTED_NODE) == node
         ):
             await self._select(now, None)
 
     async def _select(self, claim: PersistentVolumeClaim, node: str | None) -> None:
-        patch = {"metadata": _same(claim) | {"annotations": {SELECTED_NODE: node}}}
+        patch = {"metadata": _same(claim) | {"annotations": {well_known.SELECTED_NODE: node}}}
         self._stock.claims.wrote(await self._claims.patch(claim.metadata.name, patch, claim.metadata.namespace))
 
     async def bind(self, pod: Pod, node: str) -> bool:

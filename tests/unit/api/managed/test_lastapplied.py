@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from localpv import errors
+from localpv.api import well_known
 from localpv.api.managed import apply as applying
-from localpv.api.managed import lastapplied, track
+from localpv.api.managed import track
 from localpv.api.objects import Object
 from localpv.api.schema.catalogue import built_in
 
@@ -25,7 +26,7 @@ def config_map(data: Any, **annotations: str) -> Object:
 
 
 def client_side(data: dict[str, str], last: str) -> Object:
-    made = config_map(data, **{lastapplied.ANNOTATION: last})
+    made = config_map(data, **{well_known.LAST_APPLIED: last})
     track.on_update(made, None, NODE, manager="kubectl-client-side-apply", time=TIME, api_version="v1")
     return made
 
@@ -40,7 +41,7 @@ def test_kubectl_takes_over_what_client_side_apply_set() -> None:
     moved = server_side(live, {"a": "2"})
 
     assert moved["data"] == {"a": "2"}
-    assert json.loads(moved["metadata"]["annotations"][lastapplied.ANNOTATION]) == config_map({"a": "2"})
+    assert json.loads(moved["metadata"]["annotations"][well_known.LAST_APPLIED]) == config_map({"a": "2"})
 
 
 def test_other_managers_meet_the_conflict() -> None:
@@ -71,4 +72,4 @@ def test_annotation_that_would_not_fit_is_dropped() -> None:
 
     moved = server_side(live, {"a": "x" * 300_000})
 
-    assert lastapplied.ANNOTATION not in moved["metadata"]["annotations"]
+    assert well_known.LAST_APPLIED not in moved["metadata"]["annotations"]

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from tests.unit.apiserver.auth.fakes import Store
 
+from localpv.api import well_known
 from localpv.api.objects import Object
 from localpv.apiserver import bootstrap
 from localpv.apiserver.auth import identity, node_rule
@@ -12,7 +13,7 @@ from localpv.apiserver.auth.attributes import Attributes
 from localpv.apiserver.auth.identity import User
 from localpv.apiserver.auth.rbac import Authorizer
 
-AGENT = identity.service_account("kube-system", "localpv-agent", extra={identity.NODE_NAME: ("a",)})
+AGENT = identity.service_account("kube-system", "localpv-agent", extra={well_known.TOKEN_NODE_NAME: ("a",)})
 UNBOUND = identity.service_account("kube-system", "localpv-agent")
 
 

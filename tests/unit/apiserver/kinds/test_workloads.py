@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.unit.apiserver.kinds.writes import Writes
 
+from localpv.api import well_known
 from localpv.apiserver.kinds import daemonset, deployment, replicaset, statefulset
 
 SETS = Writes(statefulset.StatefulSet(), "StatefulSet", "apps")
@@ -187,7 +188,7 @@ def test_template_generation_counts_changes_of_the_template() -> None:
     old = DAEMONS.stored(workload())
     template = deepcopy(old["spec"]["template"])
     template["spec"]["containers"][0]["image"] = "example.com/i:2"
-    key = daemonset.TEMPLATE_GENERATION
+    key = well_known.TEMPLATE_GENERATION
 
     assert DAEMONS.update(old, spec__template=template).obj["metadata"]["annotations"][key] == "2"
     assert DAEMONS.update(old, metadata__annotations={key: "9"}).obj["metadata"]["annotations"][key] == "1"

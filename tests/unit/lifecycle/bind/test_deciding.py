@@ -7,14 +7,15 @@ from typing import Any
 import pytest
 from tests.unit.lifecycle.matching.samples import claim, reference, storage_class, volume
 
+from localpv.api import well_known
 from localpv.api.kinds import PersistentVolume, PersistentVolumeClaim, StorageClass
 from localpv.lifecycle.bind import claims, defaults, telling, volumes
 from localpv.lifecycle.bind.claims import Ask, Assign, Bind, Lose, Stay, Surroundings
 from localpv.lifecycle.bind.volumes import Leave, Release, SetPhase, Unbind
-from localpv.lifecycle.matching import wishes
 from localpv.lifecycle.matching.offers import Offers
+from localpv.model import disk_labels
 
-COMPLETED = {claims.BIND_COMPLETED: "yes"}
+COMPLETED = {well_known.BIND_COMPLETED: "yes"}
 
 
 def decided(
@@ -64,12 +65,12 @@ def test_somebody_outside_is_asked_to_make_a_volume() -> None:
 @pytest.mark.parametrize("provisioner", ["kubernetes.io/no-provisioner", "example.com/disks"])
 def test_a_claim_of_a_class_that_waits_is_not_woken_by_volumes_that_become_free(provisioner: str) -> None:
     # It would not take them, and be woken again, for ever.
-    wish = claim(annotations={claims.SELECTED_NODE: "one"})
+    wish = claim(annotations={well_known.SELECTED_NODE: "one"})
     action = decided(wish, volume(), of=storage_class(waits=True, provisioner=provisioner))
     assert isinstance(action, Ask | Stay) and not action.for_any
 
 
-@pytest.mark.parametrize("annotation", [wishes.GROUP, wishes.SPREAD])
+@pytest.mark.parametrize("annotation", [well_known.VOLUME_GROUP, disk_labels.SPREAD])
 def test_nothing_is_chosen_for_a_claim_with_a_wish_and_what_was_reserved_for_it_is_bound(annotation: str) -> None:
     wish = claim(annotations={annotation: "anything"})
     assert decided(wish, volume(), of=storage_class()) == Stay()

@@ -8,17 +8,17 @@ from tests.unit.lifecycle.matching import samples
 from tests.unit.lifecycle.matching.samples import claim, reference, volume
 
 from localpv import errors
+from localpv.api import well_known
 from localpv.api.kinds import Node
 from localpv.lifecycle.groups import choosing, parties
 from localpv.lifecycle.groups.choosing import Nodes
-from localpv.lifecycle.matching import wishes
 from localpv.lifecycle.matching.offers import Offers
 
 NODES = Nodes([samples.node("one"), samples.node("two")])
 
 
 def in_group(name: str, *, count: int = 2, group: str = "g") -> dict[str, str]:
-    return {wishes.GROUP: f'{{"name": "{group}", "count": {count}}}'}
+    return {well_known.VOLUME_GROUP: f'{{"name": "{group}", "count": {count}}}'}
 
 
 def test_the_node_on_which_the_claims_take_up_least_is_chosen() -> None:

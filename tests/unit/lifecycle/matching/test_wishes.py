@@ -6,19 +6,23 @@ import pytest
 from tests.unit.lifecycle.matching.samples import claim
 
 from localpv import errors
+from localpv.api import well_known
 from localpv.lifecycle.matching import wishes
 from localpv.lifecycle.matching.wishes import Group, Spread
+from localpv.model import disk_labels
 
 
 @pytest.mark.seed("LVD-5")
 @pytest.mark.parametrize("text", ['{"name":"group1", "count":"2"}', '{"name": "group1", "count": 2}'])
 def test_a_group_counts_its_claims_in_a_number_or_a_text(text: str) -> None:
-    assert wishes.group_of(claim(annotations={wishes.GROUP: text})) == Group("group1", 2)
+    assert wishes.group_of(claim(annotations={well_known.VOLUME_GROUP: text})) == Group("group1", 2)
 
 
 def test_a_spread_is_over_nodes_unless_it_names_a_label() -> None:
-    assert wishes.spread_of(claim(annotations={wishes.SPREAD: '{"name": "a"}'})) == Spread("a", wishes.HOSTNAME)
-    racks = claim(annotations={wishes.SPREAD: '{"name": "a", "key": "example.com/rack"}'})
+    assert wishes.spread_of(claim(annotations={disk_labels.SPREAD: '{"name": "a"}'})) == Spread(
+        "a", well_known.HOSTNAME
+    )
+    racks = claim(annotations={disk_labels.SPREAD: '{"name": "a", "key": "example.com/rack"}'})
     assert wishes.spread_of(racks) == Spread("a", "example.com/rack")
 
 
@@ -44,7 +48,7 @@ def test_a_claim_without_annotations_wishes_nothing() -> None:
     ],
 )
 def test_a_bad_group_says_which_annotation_and_what_to_write(text: str) -> None:
-    wish = claim(annotations={wishes.GROUP: text})
+    wish = claim(annotations={well_known.VOLUME_GROUP: text})
     assert wishes.has_wish(wish)
     with pytest.raises(errors.ConfigurationError, match=r"volume\.beta\.kubernetes\.io/group") as raised:
         wishes.group_of(wish)
@@ -53,4 +57,4 @@ def test_a_bad_group_says_which_annotation_and_what_to_write(text: str) -> None:
 
 def test_a_spread_over_what_is_no_label_is_refused() -> None:
     with pytest.raises(errors.ConfigurationError, match=r"localpv\.dev/spread"):
-        wishes.spread_of(claim(annotations={wishes.SPREAD: '{"name": "a", "key": "no label"}'}))
+        wishes.spread_of(claim(annotations={disk_labels.SPREAD: '{"name": "a", "key": "no label"}'}))

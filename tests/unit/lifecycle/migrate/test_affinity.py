@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from localpv.api.kinds import PersistentVolume
-from localpv.api.volume_affinity import ANNOTATION, REQUIRED
+from localpv.api.node_selector import REQUIRED
+from localpv.api.volume_affinity import ANNOTATION
 from localpv.client.client import Client
 from localpv.lifecycle.migrate import affinity
 from localpv.lifecycle.migrate.affinity import Change, Problem

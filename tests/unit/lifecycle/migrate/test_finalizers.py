@@ -12,7 +12,7 @@ from localpv.client.client import Client
 from localpv.client.objects import UntypedObjects
 from localpv.lifecycle.migrate import finalizers
 from localpv.lifecycle.migrate.finalizers import Held
-from localpv.lifecycle.volumes import FINALIZER
+from localpv.model import disk_labels
 from localpv.testing.api import FakeApi
 
 VOLUMES = "/api/v1/persistentvolumes"
@@ -39,8 +39,8 @@ async def found(volumes: UntypedObjects, *names: str) -> list[Held]:
 async def test_only_volumes_that_we_hold_are_found_and_only_those_that_are_named(
     api: FakeApi, volumes: UntypedObjects
 ) -> None:
-    put(api, "ours", FINALIZER)
-    put(api, "also-ours", "others/hold", FINALIZER, deletionTimestamp="2030-01-01T00:00:00Z")
+    put(api, "ours", disk_labels.FINALIZER)
+    put(api, "also-ours", "others/hold", disk_labels.FINALIZER, deletionTimestamp="2030-01-01T00:00:00Z")
     put(api, "theirs", "others/hold")
     api.put(f"{VOLUMES}/free", {})
     assert {each.name for each in await found(volumes)} == {"ours", "also-ours"}
@@ -49,7 +49,7 @@ async def test_only_volumes_that_we_hold_are_found_and_only_those_that_are_named
 
 
 async def test_ours_goes_and_those_of_others_stay(api: FakeApi, volumes: UntypedObjects) -> None:
-    put(api, "pv", "others/hold", FINALIZER)
+    put(api, "pv", "others/hold", disk_labels.FINALIZER)
     (one,) = await found(volumes)
     assert await finalizers.release(volumes, one) == ""
     assert api.objects[f"{VOLUMES}/pv"]["metadata"]["finalizers"] == ["others/hold"]
@@ -57,17 +57,17 @@ async def test_ours_goes_and_those_of_others_stay(api: FakeApi, volumes: Untyped
 
 
 async def test_volume_that_changed_meanwhile_is_left_and_named(api: FakeApi, volumes: UntypedObjects) -> None:
-    put(api, "pv", FINALIZER)
+    put(api, "pv", disk_labels.FINALIZER)
     (one,) = await found(volumes)
-    put(api, "pv", FINALIZER, labels={"changed": "yes"})
+    put(api, "pv", disk_labels.FINALIZER, labels={"changed": "yes"})
     assert "run again" in await finalizers.release(volumes, one)
-    assert api.objects[f"{VOLUMES}/pv"]["metadata"]["finalizers"] == [FINALIZER]
+    assert api.objects[f"{VOLUMES}/pv"]["metadata"]["finalizers"] == [disk_labels.FINALIZER]
 
 
 async def test_volume_that_is_gone_is_fine_and_what_is_not_allowed_is_said(
     api: FakeApi, volumes: UntypedObjects
 ) -> None:
-    put(api, "pv", FINALIZER)
+    put(api, "pv", disk_labels.FINALIZER)
     (one,) = await found(volumes)
     api.failures = [errors.Forbidden("may not")]
     assert "may not" in await finalizers.release(volumes, one)

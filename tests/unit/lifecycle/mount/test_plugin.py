@@ -9,8 +9,7 @@ import pytest
 from tests.unit.lifecycle.mount.world import Machine, a_pod, claim_volume
 
 from localpv.api import kinds
-from localpv.lifecycle.mount import NotReady, recorded
-from localpv.lifecycle.publish import volume as publishing
+from localpv.lifecycle.mount import NotReady
 
 
 @pytest.fixture
@@ -156,7 +155,3 @@ async def test_another_device_in_the_place_of_one_that_pods_use_is_refused_befor
 
     assert (caught.value.reason, caught.value.event) == ("DeviceChanged", "FailedMapVolume")
     assert second.metadata.uid not in await machine.volumes.leftovers()
-
-
-def test_the_record_of_a_disk_is_read_where_publishing_writes_it() -> None:
-    assert recorded.IDENTITY == publishing.IDENTITY

@@ -14,7 +14,8 @@ import msgspec
 from localpv.api import kinds
 from localpv.host.own_folders import DiskFolders
 from localpv.lifecycle import identity as identities
-from localpv.lifecycle.mount import Hands, PodVolumes, recorded
+from localpv.lifecycle.mount import Hands, PodVolumes
+from localpv.model import disk_labels
 from localpv.model.identity import Identity
 from localpv.testing import fake_host, fake_mounting
 from localpv.testing.clock import FakeClock
@@ -72,7 +73,7 @@ class FakeLookup:
         number = next(_numbers)
         annotations = {}
         if identity is not None:
-            annotations[recorded.IDENTITY] = msgspec.json.encode(identities.written(identity)).decode()
+            annotations[disk_labels.IDENTITY] = msgspec.json.encode(identities.written(identity)).decode()
         volume = kinds.PersistentVolume(
             metadata=kinds.ObjectMeta(name=name, uid=f"pv-{number}", annotations=annotations),
             spec=kinds.PersistentVolumeSpec(

@@ -8,12 +8,14 @@ import pytest
 from tests.unit.lifecycle.worlds import settings
 
 from localpv import errors
+from localpv.api import well_known
 from localpv.api.kinds import PersistentVolume
 from localpv.client.client import Client
 from localpv.client.pacing import SystemClock
 from localpv.lifecycle.config.settings import Configuration
-from localpv.lifecycle.publish import adoption, naming, ownership
-from localpv.lifecycle.volumes import FINALIZER, ApiVolumes
+from localpv.lifecycle.publish import adoption, ownership
+from localpv.lifecycle.volumes import ApiVolumes
+from localpv.model import disk_labels
 from localpv.testing.api import FakeApi
 
 UID = "11111111-2222-3333-4444-555555555555"
@@ -24,7 +26,7 @@ CONFIGURATION = Configuration(classes={"fast": settings()})
 def a_volume(
     *, maker: str = f"local-volume-provisioner-n1-{UID}", path: str = "/mnt/disks/a", name: str = "fast"
 ) -> Any:
-    annotations = {naming.PROVISIONED_BY: maker} if maker else {}
+    annotations = {well_known.PROVISIONED_BY: maker} if maker else {}
     return {"metadata": {"annotations": annotations}, "spec": {"storageClassName": name, "local": {"path": path}}}
 
 
@@ -46,7 +48,7 @@ async def test_only_volumes_of_a_provisioner_in_a_configured_directory_get_a_lab
     api = FakeApi()
     api.put(f"{VOLUMES}/pv", volume)
     await adopt(api)
-    assert api.objects[f"{VOLUMES}/pv"]["metadata"].get("labels") == ({naming.NODE_LABEL: label} if label else None)
+    assert api.objects[f"{VOLUMES}/pv"]["metadata"].get("labels") == ({disk_labels.NODE: label} if label else None)
 
 
 async def test_volume_is_labelled_and_held_in_one_write() -> None:
@@ -54,7 +56,7 @@ async def test_volume_is_labelled_and_held_in_one_write() -> None:
     api.put(f"{VOLUMES}/pv", {**a_volume(), "metadata": {**a_volume()["metadata"], "finalizers": ["others/hold"]}})
     await adopt(api)
     meta = api.objects[f"{VOLUMES}/pv"]["metadata"]
-    assert (meta["labels"], meta["finalizers"]) == ({naming.NODE_LABEL: "n1"}, ["others/hold", FINALIZER])
+    assert (meta["labels"], meta["finalizers"]) == ({disk_labels.NODE: "n1"}, ["others/hold", disk_labels.FINALIZER])
     assert [request.method for request in api.requests].count("PATCH") == 1, "at no moment it is known and not held"
 
 
@@ -84,7 +86,7 @@ async def test_provisioner_of_one_node_leaves_the_volumes_of_others_alone() -> N
 async def test_only_volumes_without_our_label_are_asked_for() -> None:
     api = FakeApi()
     await adopt(api)
-    assert api.requests[0].query["labelSelector"] == f"!{naming.NODE_LABEL}"
+    assert api.requests[0].query["labelSelector"] == f"!{disk_labels.NODE}"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ from localpv.api.kinds.localdisk import DiskKind, LocalDisk, VolumeMode
 from localpv.lifecycle.config import cleaners
 from localpv.lifecycle.config.settings import Configuration
 from localpv.lifecycle.publish.caution import Cautions
-from localpv.lifecycle.reports import DATA_READABLE, Reports
+from localpv.lifecycle.reports import Reports
+from localpv.model import disk_labels
 
 
 class Told:
@@ -27,7 +28,7 @@ class Told:
     def step(self, disk: LocalDisk) -> list[str]:
         """The messages in its conditions afterwards."""
         written = drive(self.cautions.step(disk))
-        return [one.message for one in written.status.conditions if one.type == DATA_READABLE]
+        return [one.message for one in written.status.conditions if one.type == disk_labels.DATA_READABLE]
 
     @property
     def events(self) -> list[tuple[str, str]]:
@@ -40,7 +41,7 @@ def test_raw_device_whose_old_blocks_stay_is_told_once_on_its_class_and_on_each_
     (message,) = told.step(disk)
     assert "cleaned with fs-reset" in message and "blockCleanerCommand: [zeroout]" in message
     assert told.step(told.world.disk) == [message]
-    assert told.events == [(CLASS, DATA_READABLE)]
+    assert told.events == [(CLASS, disk_labels.DATA_READABLE)]
     assert told.world.events.warnings == told.events
 
 
@@ -48,7 +49,7 @@ def test_without_a_class_it_is_told_on_the_node() -> None:
     told = Told("fs-reset")
     told.world.surroundings.classes.clear()
     told.step(told.disk(VolumeMode.BLOCK))
-    assert told.events == [(NODE, DATA_READABLE)]
+    assert told.events == [(NODE, disk_labels.DATA_READABLE)]
 
 
 def test_nothing_is_told_where_nothing_is_left() -> None:

@@ -9,9 +9,11 @@ from tests.unit.lifecycle import worlds
 from tests.unit.lifecycle.worlds import CLASS, HOST_DIR, NODE, NODE_UID, World, replace
 
 from localpv import errors
+from localpv.api import well_known
 from localpv.api.kinds import LocalVolumeSource, ObjectMeta, PersistentVolume, PersistentVolumeSpec
 from localpv.api.kinds.localdisk import Cleaning, CleaningState, OfferedVolume, Phase
-from localpv.lifecycle.publish import naming, volume
+from localpv.lifecycle.publish import naming
+from localpv.model import disk_labels
 
 SHORT = naming.volume_name("disk1", NODE, CLASS)
 LONG = naming.long_volume_name("disk1", NODE, CLASS)
@@ -26,7 +28,7 @@ def a_classic_volume(world: World, name: str = SHORT, *, node: str = NODE, path:
                      phase: str = "Available") -> PersistentVolume:  # fmt: skip
     """A volume as the classic provisioner leaves it behind."""
     version = str(next(world.volumes.versions))
-    annotations = {naming.PROVISIONED_BY: f"local-volume-provisioner-{node}-{NODE_UID}"}
+    annotations = {well_known.PROVISIONED_BY: f"local-volume-provisioner-{node}-{NODE_UID}"}
     spec = PersistentVolumeSpec(
         storage_class_name=CLASS, local=LocalVolumeSource(path=path), persistent_volume_reclaim_policy="Delete"
     )
@@ -203,7 +205,7 @@ def test_volume_of_the_classic_provisioner_is_taken_over_in_any_phase(world: Wor
     if phase == "Bound":
         world.report(phase=Phase.UNAVAILABLE, eligible=False)
     world.volumes.now[SHORT] = replace(
-        classic, metadata=replace(classic.metadata, labels={naming.NODE_LABEL: NODE})
+        classic, metadata=replace(classic.metadata, labels={disk_labels.NODE: NODE})
     )  # as the scan at the start leaves it
     world.see()
     world.step()
@@ -219,7 +221,7 @@ def test_volume_of_the_classic_provisioner_that_appears_later_is_taken_over_by_i
     world.settle()
     (volume,) = world.volumes.now.values()
     assert volume.metadata.uid == classic.metadata.uid
-    assert volume.metadata.labels[naming.NODE_LABEL] == NODE
+    assert volume.metadata.labels[disk_labels.NODE] == NODE
 
 
 def test_name_that_is_taken_by_another_disk_gets_a_longer_hash(world: World) -> None:
@@ -270,7 +272,7 @@ def test_identity_that_is_left_of_an_order_by_hand_says_nothing_about_a_volume(w
     assert seen is not None
     world.records.put(world.disk, spec=replace(world.disk.spec, identity=replace(seen, serial="of an order")))
     classic = a_classic_volume(world)
-    world.volumes.change(SHORT, metadata=replace(classic.metadata, labels={naming.NODE_LABEL: NODE}))
+    world.volumes.change(SHORT, metadata=replace(classic.metadata, labels={disk_labels.NODE: NODE}))
     world.settle()
     assert world.disk.spec.volume is not None and world.disk.spec.volume.uid == classic.metadata.uid
     assert world.disk.spec.identity == seen
@@ -280,7 +282,7 @@ def test_volume_is_not_taken_over_before_its_disk_has_been_looked_at(world: Worl
     world.find_disk()
     world.report(identity=None)
     classic = a_classic_volume(world)
-    world.volumes.change(SHORT, metadata=replace(classic.metadata, labels={naming.NODE_LABEL: NODE}))
+    world.volumes.change(SHORT, metadata=replace(classic.metadata, labels={disk_labels.NODE: NODE}))
     world.settle()
     assert world.disk.spec.volume is None
     assert world.disk.status.conditions[0].reason == "UnknownIdentity"
@@ -303,13 +305,13 @@ def test_unused_volume_that_is_on_its_way_out_is_not_taken_over(world: World) ->
 @pytest.mark.parametrize("change", ["class", "maker", "disk"])
 def test_path_that_a_volume_of_another_offers_is_not_offered_again(world: World, change: str) -> None:
     found = a_classic_volume(world, "others")
-    meta = replace(found.metadata, labels={naming.NODE_LABEL: NODE})
+    meta = replace(found.metadata, labels={disk_labels.NODE: NODE})
     if change == "class":
         found = replace(found, spec=replace(found.spec, storage_class_name="slow"))
     elif change == "maker":
         meta = replace(meta, annotations={})
     else:
-        meta = replace(meta, annotations={**meta.annotations, volume.DISK: "another-disk"})
+        meta = replace(meta, annotations={**meta.annotations, disk_labels.DISK: "another-disk"})
     world.volumes.now["others"] = replace(found, metadata=meta)
     world.find_disk()
     world.settle()

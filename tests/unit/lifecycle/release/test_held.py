@@ -11,13 +11,14 @@ from tests.unit.lifecycle.release.test_releasing import finish
 from tests.unit.lifecycle.worlds import World, drive, replace
 
 from localpv import errors
-from localpv.api import kinds
+from localpv.api import kinds, well_known
 from localpv.api.kinds import ClaimReference, PersistentVolume
 from localpv.api.kinds.localdisk import CleaningState, CleanOrder, LocalDisk, OfferedVolume
 from localpv.lifecycle import volumes as offers
 from localpv.lifecycle.config.settings import Reclaim
 from localpv.lifecycle.release import holding
 from localpv.lifecycle.release.holding import Holding
+from localpv.model import disk_labels
 
 
 @pytest.fixture
@@ -143,7 +144,7 @@ def test_deleted_volume_with_a_claim_stays_until_it_is_released(world: World, ph
     world.volumes.phase(first.key, phase)
     world.volumes.remove(first.key)
     finish(world)
-    assert world.volume is not None and world.volume.metadata.finalizers == (offers.FINALIZER,)
+    assert world.volume is not None and world.volume.metadata.finalizers == (disk_labels.FINALIZER,)
     assert world.disk.spec.clean is None
     world.release()
     finish(world)
@@ -153,7 +154,7 @@ def test_deleted_volume_with_a_claim_stays_until_it_is_released(world: World, ph
 
 def test_deleted_volume_whose_claim_somebody_took_off_is_cleaned_all_the_same(world: World) -> None:
     first = world.released()
-    annotations = {**first.metadata.annotations, offers.BOUND_BY_CONTROLLER: "yes"}
+    annotations = {**first.metadata.annotations, well_known.BOUND_BY_CONTROLLER: "yes"}
     meta = replace(first.metadata, annotations=annotations)
     world.volumes.change(first.key, metadata=meta, spec=replace(first.spec, claim_ref=None))
     world.volumes.phase(first.key, "Available")
@@ -170,7 +171,7 @@ def test_deleted_volume_whose_claim_somebody_took_off_is_cleaned_all_the_same(wo
 def test_offer_that_was_used_before_is_taken_back_and_cleaned_before_the_disk_is_offered_again(world: World) -> None:
     # Somebody took the claim off a released volume, which makes it an offer again; then its disk is not fit any more.
     first = world.released()
-    annotations = {**first.metadata.annotations, offers.BOUND_BY_CONTROLLER: "yes"}
+    annotations = {**first.metadata.annotations, well_known.BOUND_BY_CONTROLLER: "yes"}
     meta = replace(first.metadata, annotations=annotations)
     world.volumes.change(first.key, metadata=meta, spec=replace(first.spec, claim_ref=None))
     world.volumes.phase(first.key, "Available")

@@ -25,7 +25,7 @@ from localpv.lifecycle.config.settings import NodeLoss as Policy
 from localpv.lifecycle.figures import Silent
 from localpv.lifecycle.release import node_loss
 from localpv.lifecycle.release.node_loss import NodeLoss
-from localpv.lifecycle.volumes import LOST_SINCE
+from localpv.model import disk_labels
 from localpv.runtime.controller import Done, LookAgain, Outcome
 from localpv.testing.api import FakeApi
 
@@ -264,7 +264,9 @@ async def test_grace_goes_on_when_the_manager_is_started_anew() -> None:
 @pytest.mark.parametrize("written", ["", "yesterday", "2020-01-01", "2999-01-01T00:00:00Z"])
 async def test_grace_is_as_configured_whatever_stands_on_the_volume(written: str) -> None:
     case = Case(NodeLossPolicy.RELEASE)
-    meta = replace(case.volume.metadata, annotations={**case.volume.metadata.annotations, LOST_SINCE: written})
+    meta = replace(
+        case.volume.metadata, annotations={**case.volume.metadata.annotations, disk_labels.LOST_SINCE: written}
+    )
     case.world.volumes.change(case.volume.key, metadata=meta)
     outcome = await case.step()
     assert isinstance(outcome, LookAgain) and outcome.after == 60

@@ -11,11 +11,10 @@ from tests.unit.lifecycle.worlds import CLASS, World, replace, settings
 
 from localpv import errors
 from localpv.api.kinds.localdisk import Cleaning, CleaningState, CleanOrder, DiskKind, OfferedVolume, Phase
-from localpv.lifecycle import volumes
-from localpv.lifecycle.bind import claims
 from localpv.lifecycle.config.settings import Configuration, Reclaim
-from localpv.lifecycle.publish import naming, volume
+from localpv.lifecycle.publish import naming
 from localpv.lifecycle.release import deciding
+from localpv.model import disk_labels
 from localpv.runtime.controller import Done, LookAgain
 from localpv.testing.clock import FakeClock
 
@@ -34,9 +33,7 @@ def finish(world: World) -> None:
 
 
 def test_words_on_volumes_are_those_that_publishing_writes() -> None:
-    assert volumes.NODE_LABEL == naming.NODE_LABEL
-    assert volumes.BOUND_BY_CONTROLLER == claims.BOUND_BY_CONTROLLER
-    assert (volumes.RECLAIM, volumes.DISK, volumes.RECYCLE) == (volume.RECLAIM, volume.DISK, Reclaim.RECYCLE)
+    assert disk_labels.RECYCLE == Reclaim.RECYCLE
     assert {deciding.DELETE, deciding.RETAIN} == {Reclaim.DELETE, Reclaim.RETAIN}
 
 
@@ -315,7 +312,7 @@ def test_recycled_raw_volume_is_not_offered_with_what_a_weaker_method_left() -> 
     finish(world)
     assert world.volume is None, "the next tenant would read what the last one wrote"
     finish(world)
-    (told,) = [each for each in world.disk.status.conditions if each.reason == volume.NOT_ERASED]
+    (told,) = [each for each in world.disk.status.conditions if each.reason == disk_labels.NOT_ERASED]
     assert "localpv wipe" in told.message
 
 

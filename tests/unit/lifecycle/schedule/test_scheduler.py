@@ -10,13 +10,13 @@ from tests.unit.lifecycle.schedule.town import Meddling, Town
 
 from localpv import errors
 from localpv.api import status as statuses
+from localpv.api import well_known
 from localpv.api.kinds import Node, PersistentVolume, Pod
 from localpv.client.transport import Answer, Request
 from localpv.lifecycle.schedule import choosing
 from localpv.lifecycle.schedule.choosing import Chosen, NoNode
 from localpv.lifecycle.schedule.demands import Demand
 from localpv.lifecycle.schedule.placing import BIND_SECONDS
-from localpv.lifecycle.schedule.writes import BOUND_BY_CONTROLLER
 from localpv.testing.clock import FakeClock
 
 
@@ -229,7 +229,7 @@ async def test_what_others_have_reserved_is_not_given_back(town: Town) -> None:
     await town.claim("x")
     uid = (await town.get_claim("x")).metadata.uid
     reference = {"namespace": town.name, "name": "x", "uid": uid}
-    patch = {"metadata": {"annotations": {BOUND_BY_CONTROLLER: "yes"}}, "spec": {"claimRef": reference}}
+    patch = {"metadata": {"annotations": {well_known.BOUND_BY_CONTROLLER: "yes"}}, "spec": {"claimRef": reference}}
     await town.client.objects(PersistentVolume).patch(disk, patch)
     await town.pod("pod", "x")
     async with town.scheduler() as scheduler:

@@ -1,0 +1,49 @@
+"""Labels, annotations, finalizers, condition types and reasons of LocalDisks and of the volumes made of them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+NODE: Final = "localpv.dev/node"
+"""Label of a volume: the node of its disk, or as much of its name as fits and a hash of all."""
+
+NODE_NAME: Final = "localpv.dev/node-name"
+"""Annotation of a cleaning Job: the node of its disk. Names of nodes and disks can be longer than a label may be."""
+
+DISK: Final = "localpv.dev/disk"
+"""Annotation of a volume and of a cleaning Job: the name of the LocalDisk."""
+
+FINALIZER: Final = "localpv.dev/disk"
+"""Keeps a volume, whoever deletes it, until what is on its disk is known: clean, never used, or remembered."""
+
+IDENTITY: Final = "localpv.dev/identity"
+"""Annotation of a volume: what the disk was when it was published, as JSON."""
+
+RECLAIM: Final = "localpv.dev/reclaim"
+"""Annotation with the value Recycle: the volume is not deleted after cleaning, but offered again.
+
+The policy in its spec is Delete all the same: a controller manager takes every local volume with policy Recycle for
+broken, and leaves one with policy Delete to whoever made it.
+"""
+
+RECYCLE: Final = "Recycle"
+LOST_SINCE: Final = "localpv.dev/node-lost-since"
+"""Annotation: when the volume's node was first seen to be gone, so that a new manager goes on with the grace."""
+
+CLEANING: Final = "localpv.dev/cleaning"
+"""Label of cleaning Jobs and their pods."""
+
+SPREAD: Final = "localpv.dev/spread"
+"""Annotation of a claim: those of one value want volumes of different nodes."""
+
+PROVISIONER: Final = "local-volume-provisioner-"
+"""What the classic provisioner's name for itself begins with; we use it, so its volumes are found and taken over."""
+
+OFFERED: Final = "Offered"
+"""The condition that the manager writes; it is there only while something is wrong."""
+
+DATA_READABLE: Final = "DataReadable"
+"""The condition, and the reason of the event, of a disk whose next tenant can read what the last one wrote."""
+
+NOT_ERASED: Final = "NotErased"
+"""Reason: what the last tenant wrote could be read."""
