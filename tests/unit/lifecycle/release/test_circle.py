@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -158,3 +159,4 @@ class Circle(RuleBasedStateMachine):
 
 TestCircle = Circle.TestCase
 TestCircle.settings = settings(max_examples=150, stateful_step_count=40)
+TestCircle.pytestmark = [pytest.mark.timeout(600)]  # some seconds of processor time
