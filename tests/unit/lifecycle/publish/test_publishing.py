@@ -400,3 +400,22 @@ def test_volume_that_is_claimed_while_its_offer_is_taken_back_stays(world: World
     world.settle()
     assert world.volume is not None
     assert world.disk.spec.volume is not None and world.disk.spec.volume.uid == world.volume.metadata.uid
+
+
+def test_offer_that_others_keep_from_going_is_taken_back_once(world: World) -> None:
+    world.volumes.holds = False
+    world.published()
+    world.bind()
+    world.release()
+    assert world.volume is not None
+    world.volumes.change(SHORT, spec=worlds.replace(world.volume.spec, claim_ref=None))
+    world.volumes.phase(SHORT, "Available")
+    world.volumes.set_others("others/hold")
+    world.fits, world.dirty = False, ""
+    world.look()
+    world.settle()  # which comes to rest
+    assert world.volume is not None and world.volume.metadata.deleting
+    assert world.disk.spec.volume == OfferedVolume(name=SHORT)
+    world.volumes.set_others()
+    world.settle()
+    assert (world.volume, world.disk.spec.volume, world.disk.spec.clean) == (None, None, None)
