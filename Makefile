@@ -106,8 +106,8 @@ bench: setup ## Measure the engine and print the figures beside their targets
 	@$(PYTHON) tools/bench_schedule.py
 	@$(PYTHON) tools/bench_pods.py
 
-mutants: setup ## Change code that protects data at random and tell what no test notices (as root; MODULES=, COUNT=, SEED=)
-	@$(PYTHON) tools/mutants.py $(if $(MODULES),--modules "$(MODULES)") $(if $(COUNT),--count $(COUNT)) $(if $(SEED),--seed $(SEED)) $(ARGS)
+mutants: setup ## Change code that protects data at random and tell what no test notices (as root; MODULES=, COUNT=, SEED=, JOBS=1)
+	@$(PYTHON) tools/mutants.py $(if $(MODULES),--modules "$(MODULES)") $(if $(COUNT),--count $(COUNT)) $(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS)) $(ARGS)
 
 seeds: setup ## Show every requirement with its tests and their last results
 	@$(PYTHON) tools/seeds.py

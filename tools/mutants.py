@@ -2,7 +2,8 @@
 
 Each change is made in a copy of the tree and tried in a sandbox, never in this folder and never where a disk of this
 machine can be reached. The tests that reach the changed function are run until one fails; a change with which they run
-for ever is noticed too. Changes that mean the same are listed in tests/mutants.tsv, each with the reason.
+for ever is noticed too. A test counts only when it passes without the change in the same kind of sandbox. Changes that
+mean the same are listed in tests/mutants.tsv, each with the reason.
 
 The choice depends on the seed alone: an edit of other code changes nothing about it.
 """
@@ -15,13 +16,14 @@ import fcntl
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,7 +39,6 @@ SOURCE = "src/localpv/"
 EQUIVALENT = ROOT / "tests" / "mutants.tsv"
 KEPT = ROOT / ".mutants"
 WANTED = 0.95
-JOBS = 2
 COLLECTED = ("tests/unit", "tests/host", "tests/journey")
 SECONDS = 120.0
 """Of tests that are run for one change, by what they took before; the cheapest come first."""
@@ -97,7 +98,7 @@ def choose(paths: list[Path], *, count: int, seed: int) -> list[Mutation]:
 
 
 @contextmanager
-def a_copy() -> Iterator[Place]:
+def a_copy(jobs: int) -> Iterator[Place]:
     """The tree as it is now, compiled, where sandboxes see it."""
     lock = open("/var/tmp/localpv-mutants.lock", "w")  # noqa: SIM115 - held until we end
     try:
@@ -131,54 +132,132 @@ def a_copy() -> Iterator[Place]:
             stdout=subprocess.DEVNULL,
             check=True,
         )
-        sandboxes = [sandbox.Sandboxes(slot, tree) for slot in range(JOBS)]
+        sandboxes = [sandbox.Sandboxes(slot, tree) for slot in range(jobs)]
         free: SimpleQueue[sandbox.Sandboxes] = SimpleQueue()
         for one in sandboxes:
             free.put(one)
         try:
-            yield Place(tree, free)
+            yield Place(tree, free, sandboxes)
         finally:
             for one in sandboxes:
                 one.close()
 
 
-def attempt(mutation: Mutation, place: Place, reach: ReachMap) -> Verdict:
-    """Whether a test notices a change."""
+@dataclass(frozen=True, slots=True)
+class ByUnitTests:
+    verdicts: list[Verdict]
+    """Of changes that a unit test notices."""
+
+    left: list[tuple[Mutation, frozenset[str]]]
+    """The others, each with the unit tests that pass with it."""
+
+
+def by_unit_tests(chosen: list[Mutation], place: Place, reach: ReachMap, *, together: int) -> ByUnitTests:
+    """Try unit tests in one sandbox for all changes; they need nothing of the machine, so that is nothing to share."""
+    folder = place.tree.parent / "changes"
+    folder.mkdir()
+    orders: list[dict[str, object]] = [{}]
+    tests: dict[int, list[str]] = {}
+    for number, one in enumerate(chosen, 1):
+        reaching = [] if one.at_import else reach.tests_of(one.module, one.function)
+        tests[number] = [test.name for test in reaching if test.name.startswith("tests/unit/")]
+        changed = folder / f"{number}.py"
+        changed.write_bytes(one.applied((place.tree / one.module).read_bytes()))
+        order = {"number": number, "module": one.module, "function": one.outermost, "changed": str(changed)}
+        if tests[number]:
+            orders.append({**order, "tests": tests[number]})
+    names = sorted({name for found in tests.values() for name in found})
+    orders[0] = {"number": 0, "tests": names}
+    (folder / "orders").write_text("".join(f"{json.dumps(one)}\n" for one in orders))
+    env = {"MUTANTS_TRIED": str(folder / "orders"), "MUTANTS_TOGETHER": str(together)}
+    files = sorted({name.partition("::")[0] for name in names})
+    verdicts, left = [], dict(enumerate(chosen, 1))
+    passed: dict[int, frozenset[str]] = defaultdict(frozenset)
+    if files:
+        ended = place.pytest(["-p", "forks_plugin", *files], timeout=6 * 3600, env=env, wanted=("verdicts",))
+        for line in ended.files["verdicts"].splitlines():
+            answer = json.loads(line)
+            number = answer["number"]
+            if answer["said"] == "control":
+                tell("".join(f"fails in a sandbox: {one}\n" for one in answer["failed"]).strip())
+            elif answer["said"] == "noticed":
+                verdicts.append(Verdict(left.pop(number), noticed=True, by=answer["by"]))
+            elif answer["said"] == "passed":
+                passed[number] = frozenset(tests[number])
+    return ByUnitTests(verdicts, [(one, passed[number]) for number, one in left.items()])
+
+
+class Controls:
+    """Which tests fail in a sandbox without any change: what those say of a change counts for nothing."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._failing: dict[str, frozenset[str]] = {}
+        self._lock = threading.Lock()
+
+    def fails_anyway(self, test: str) -> bool:
+        file = test.partition("::")[0]
+        if not file.startswith("tests/unit/"):
+            # Those depend on the machine, so what they did an hour ago says little; and a file of them takes minutes.
+            return self._place.pytest([test], timeout=300).code != 0
+        with self._lock:
+            if file not in self._failing:
+                ended = self._place.pytest([file], timeout=600)
+                passed, failed = outcomes(ended)
+                # One that could not even be collected proves nothing about the change.
+                self._failing[file] = frozenset(failed if passed or failed else [file])
+            return bool(self._failing[file] & {test, file})
+
+    def take_as_long(self, tests: list[str], seconds: float) -> bool:
+        return self._place.pytest(tests, timeout=seconds).code == sandbox.TOO_LONG
+
+
+def attempt(
+    mutation: Mutation, place: Place, reach: ReachMap, controls: Controls, *, passed: frozenset[str]
+) -> Verdict:
+    """Whether a test notices a change; those that have passed with it are not run again."""
     tests: list[str] = []
     total = 0.0
-    function = "" if mutation.at_import else mutation.function
-    for test in reach.tests_of(mutation.module, function):
+    for test in reach.tests_of(mutation.module, "" if mutation.at_import else mutation.function):
         total += test.seconds
         if total < SECONDS or not tests:
             tests.append(test.name)
     if not tests:
         return Verdict(mutation, noticed=False, by="no test reaches it")
+    count = len(tests)
+    tests = [one for one in tests if one not in passed]
     original = place.tree / mutation.module
     with tempfile.NamedTemporaryFile(dir=place.tree.parent, suffix=".py") as changed:
         changed.write(mutation.applied(original.read_bytes()))
         changed.flush()
         while tests:
-            ended = place.pytest(
-                ["-x", *tests], timeout=90 + 4 * min(total, SECONDS), instead={Path(changed.name): original}
-            )
+            seconds = 90 + 4 * min(total, SECONDS)
+            ended = place.pytest(["-x", *tests], timeout=seconds, instead={Path(changed.name): original})
             if ended.code == 0:
-                return Verdict(mutation, noticed=False, by=f"{len(tests)} tests pass")
+                break
             _, failed = outcomes(ended)
             if not failed and ended.code == sandbox.TOO_LONG:
+                if controls.take_as_long(tests, seconds):
+                    return Verdict(mutation, noticed=False, by="the tests take too long without the change too")
                 return Verdict(mutation, noticed=True, by="they run for ever")
             if not failed:
                 if (unchanged := place.pytest(tests[:1], timeout=300)).code:
                     raise SystemExit(f"{tests[0]} does not start, with no change at all:\n{unchanged.said}")
                 return Verdict(mutation, noticed=True, by="nothing starts")
-            if failed[0].startswith("tests/unit/") or place.pytest(failed, timeout=300).code == 0:
+            if not controls.fails_anyway(failed[0]):
                 return Verdict(mutation, noticed=True, by=failed[0])
-            # It fails without the change as well: what it says counts for nothing, the others go on.
             tests = tests[tests.index(failed[0]) + 1 :]
-    return Verdict(mutation, noticed=False, by="the only test that fails does so without the change too")
+    return Verdict(mutation, noticed=False, by=f"{count} tests do not fail by it")
 
 
 def tell(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
+
+
+def say(verdict: Verdict) -> None:
+    mutation = verdict.mutation
+    word = "noticed" if verdict.noticed else "NOT NOTICED"
+    tell(f"{word} {mutation.module}:{mutation.line}: {mutation.change}  ({verdict.by})")
 
 
 def table(verdicts: list[Verdict], listed: list[Mutation]) -> Iterator[str]:
@@ -200,6 +279,7 @@ def main() -> int:
     parser.add_argument("--modules", default="", help="patterns below src/localpv; default: all that protect something")
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=1, help="how many sandboxes are used at the same time")
     parser.add_argument("--again", action="store_true", help="what was noticed the last time is not tried again")
     parser.add_argument("--show", action="store_true", help="only tell what would be changed")
     options = parser.parse_args()
@@ -219,20 +299,24 @@ def main() -> int:
         return 0
     if os.geteuid():
         raise SystemExit("needs root: what is changed deletes and wipes, so it is tried in namespaces of its own")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))
     started = time.monotonic()
-    with a_copy() as place:
+    with a_copy(options.jobs) as place:
         reach = ReachMap(KEPT / "reach.json", ROOT)
         everything = [str(path.relative_to(ROOT)) for path in modules("")]
         reach.bring_up_to_date(place, sorted({*everything, *(one.module for one in chosen)}), tell)
+        controls = Controls(place)
 
-        def look(mutation: Mutation) -> Verdict:
-            verdict = attempt(mutation, place, reach)
-            word = "noticed" if verdict.noticed else "NOT NOTICED"
-            tell(f"{word} {mutation.module}:{mutation.line}: {mutation.change}  ({verdict.by})")
+        def look(mutation: Mutation, passed: frozenset[str]) -> Verdict:
+            verdict = attempt(mutation, place, reach, controls, passed=passed)
+            say(verdict)
             return verdict
 
-        with ThreadPoolExecutor(JOBS) as pool:
-            verdicts += pool.map(look, chosen)
+        units = by_unit_tests(chosen, place, reach, together=options.jobs)
+        for verdict in units.verdicts:
+            say(verdict)
+        verdicts += units.verdicts
+        verdicts += place.each(lambda one: look(*one), units.left)
     missed = [one.mutation for one in verdicts if not one.noticed]
     KEPT.mkdir(exist_ok=True)
     last.write_text(json.dumps([(*one.mutation.key, one.by) for one in verdicts if one.noticed]))

@@ -50,6 +50,9 @@ class Mutation:
     start: int = field(compare=False)
     end: int = field(compare=False)
     new: bytes = field(compare=False)
+    outermost: str = field(compare=False, default="")
+    """Full name of the function that is defined when the module is imported, which it is in."""
+
     at_import: bool = field(compare=False, default=False)
     """Whether it is in code that runs when the module is imported, such as the default of a field."""
 
@@ -84,6 +87,7 @@ class _Finder(ast.NodeVisitor):
             self._starts.append(self._starts[-1] + len(line))
         self._names: list[str] = []
         self._functions = 0
+        self._outermost = ""
         self._times = False
         self._seen: Counter[tuple[str, str, str]] = Counter()
 
@@ -103,6 +107,8 @@ class _Finder(ast.NodeVisitor):
     def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         defaults = [one for one in (*node.args.defaults, *node.args.kw_defaults) if one is not None]
         self._functions += 1
+        if self._functions == 1:
+            self._outermost = ".".join((*self._names, node.name))
         self._inside(node.name, [*defaults, *node.body])
         self._functions -= 1
 
@@ -245,6 +251,7 @@ class _Finder(ast.NodeVisitor):
                 change=change,
                 start=start,
                 end=end,
+                outermost=self._outermost if self._functions else "",
                 at_import=not self._functions,
                 new=text.encode() if whole or isinstance(new, ast.Constant) else f"({text})".encode(),
             )

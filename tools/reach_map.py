@@ -15,8 +15,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
+from typing import TypeVar
 
 import sandbox
+
+One = TypeVar("One")
+Result = TypeVar("Result")
 
 TOGETHER = (
     *(f"tests/unit/{name}" for name in ("apiserver/auth", "apiserver/test_*", "cli", "host", "lifecycle", "model")),
@@ -45,6 +49,19 @@ class Place:
 
     tree: Path
     free: SimpleQueue[sandbox.Sandboxes]
+    all: Sequence[sandbox.Sandboxes]
+
+    def each(self, function: Callable[[One], Result], of: Sequence[One]) -> list[Result]:
+        """Call it for each, as many at a time as there are sandboxes; when we are ended, so is what runs in them."""
+        pool = ThreadPoolExecutor(len(self.all))
+        try:
+            return list(pool.map(function, of))
+        except BaseException:
+            for one in self.all:
+                one.end()
+            raise
+        finally:
+            pool.shutdown(cancel_futures=True)
 
     def pytest(
         self,
@@ -123,8 +140,7 @@ class ReachMap:
         together = [name for name in stale if name not in ALONE]
         batches = [[name] for name in stale if name in ALONE]
         batches += [together[start : start + BATCH] for start in range(0, len(together), BATCH)]
-        with ThreadPoolExecutor(place.free.qsize()) as pool:
-            list(pool.map(look, batches))
+        place.each(look, batches)
 
     def _test_files(self) -> Iterable[Path]:
         for pattern in TOGETHER:

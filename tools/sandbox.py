@@ -80,9 +80,18 @@ class Sandboxes:
             start_new_session=True,
         )
 
-    def close(self) -> None:
+    def end(self) -> None:
+        """Whatever runs; whoever waits for it is told that there is no sandbox."""
         self._process.kill()
-        self._process.communicate()
+
+    def close(self) -> None:
+        self.end()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    pipe.close()
+        _give_loops_back(self._numbers)
         _remove_loops(self._numbers)
 
     def pytest(

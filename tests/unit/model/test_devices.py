@@ -38,11 +38,11 @@ def test_everything_that_was_read_is_in_the_identity() -> None:
         "boot_id": "10",
     }
     table = Signature(type="gpt", usage="partition-table", uuid="no")
-    signatures = (table, Signature(type="xfs", usage="filesystem", uuid="11"))
+    signatures = (table, Signature(type="xfs", usage="filesystem", uuid="11", label="data"))
     device = replace(BARE, sequence=12, signatures=signatures, **read)  # type: ignore[arg-type]
     wanted = Identity(major_minor="8:7", size_bytes=9, fs_uuid="11", disk_sequence=12, **read)  # type: ignore[arg-type]
     assert device.identity == wanted
-    assert (device.fs_type, device.fs_uuid, device.fs_label) == ("xfs", "11", "")
+    assert (device.fs_type, device.fs_uuid, device.fs_label) == ("xfs", "11", "data")
 
 
 @pytest.mark.parametrize(

@@ -192,7 +192,9 @@ def test_contents_can_be_left_out() -> None:
     ("given", "method"),
     [
         (["zero"], methods.Zero()),
+        (["zero", "1"], methods.Zero(1)),
         (["zero", "2"], methods.Zero(2)),
+        (["zero", "100"], methods.Zero(100)),
         (["/scripts/shred.sh", "5"], methods.Shred(5)),
         (["/scripts/quick_reset.sh"], methods.FsReset()),
         (["discard"], methods.Discard()),
@@ -205,7 +207,7 @@ def test_a_method_is_read_from_words_and_written_again(given: list[str], method:
 
 
 @pytest.mark.parametrize(
-    "given", [[], [""], ["zero", "0"], ["zero", "x"], ["zero", "1", "2"], ["discard", "1"], ["zreo"]]
+    "given", [[], [""], ["zero", "0"], ["zero", "x"], ["zero", "1", "2"], ["discard", "1"], ["zreo"], ["zero", "101"]]
 )
 def test_words_that_name_no_method_are_refused(given: list[str]) -> None:
     with pytest.raises(ValueError):
@@ -216,3 +218,110 @@ def test_inode_names_a_file_only_together_with_its_file_system() -> None:
     assert Identity(inode=7).names(contents=True) == set()
     assert Identity(filesystem_id="fs").names(contents=True) == set()
     assert Identity(inode=7, filesystem_id="fs").names(contents=False) == {"inode fs 7 0 0"}
+
+
+def test_built_in_methods_are_those_that_no_script_stands_for() -> None:
+    assert methods.built_in() == ("zero", "discard", "zeroout", "fs-reset", "shred", "ata-erase", "nvme-format")
+
+
+FILE = Identity(inode=7, filesystem_id="fs", inode_generation=2)
+
+
+@pytest.mark.parametrize(
+    ("change", "same"),
+    [
+        ({}, True),
+        ({"inode_generation": 0}, True),
+        ({"inode_generation": 3}, False),
+        ({"inode_generation": 1}, False),
+        ({"inode": 8}, False),
+        ({"filesystem_id": "other"}, False),
+    ],
+)
+def test_file_is_the_same_by_number_file_system_and_generation(change: dict[str, object], same: bool) -> None:
+    now = dataclasses.replace(FILE, **change)  # type: ignore[arg-type]
+    assert FILE.same_file(now) is now.same_file(FILE) is same
+
+
+@pytest.mark.parametrize("gap", [{"inode": 0}, {"filesystem_id": ""}, {"inode": 0, "filesystem_id": ""}])
+def test_file_of_which_too_little_is_known_is_not_even_itself(gap: dict[str, object]) -> None:
+    unknown = dataclasses.replace(FILE, **gap)  # type: ignore[arg-type]
+    assert not unknown.same_file(unknown)
+
+
+def test_directory_has_the_names_of_its_file_system_and_a_place_of_its_own() -> None:
+    loop = dataclasses.replace(DISK, inode=1, filesystem_id="around", offset_bytes=512, size_limit_bytes=4096)
+    found = loop.of_directory(FILE)
+    assert found.same_file(FILE) and found.serial == "1"
+    assert (found.offset_bytes, found.size_limit_bytes) == (0, 0)
+
+
+MEMORY = Identity(major_minor="0:45", size_bytes=1000, boot_id="b")
+"""A file system without a device, such as tmpfs."""
+
+
+@pytest.mark.parametrize(
+    ("now", "fields"),
+    [
+        (MEMORY, []),
+        (dataclasses.replace(MEMORY, size_bytes=10), []),
+        (dataclasses.replace(MEMORY, boot_id="c"), []),
+        (dataclasses.replace(MEMORY, boot_id="c", major_minor="0:46"), []),
+        (dataclasses.replace(MEMORY, major_minor="0:46"), ["major_minor"]),
+        (dataclasses.replace(MEMORY, fs_uuid="f"), []),
+        (dataclasses.replace(DISK, boot_id="b", size_bytes=1000), ["disk_sequence"]),
+    ],
+)
+def test_file_system_without_a_device_is_known_by_its_number_until_the_next_start(
+    now: Identity, fields: list[str]
+) -> None:
+    assert [found.field for found in MEMORY.mismatches(now)] == fields
+    unknown = dataclasses.replace(MEMORY, boot_id="")
+    assert unknown.same_device(dataclasses.replace(unknown, major_minor="0:46")), "nobody knows which start it was"
+
+
+def test_disk_is_not_taken_for_a_file_system_without_a_device() -> None:
+    assert not DISK.same_device(MEMORY) and not BARE.same_device(MEMORY)
+
+
+def test_devices_of_one_moment_are_alike_while_no_lasting_name_tells_them_apart() -> None:
+    same = Identity(serial="1", size_bytes=500)
+    assert DISK.alike(same) and same.alike(DISK)
+    assert DISK.alike(dataclasses.replace(same, fs_uuid="f-9")), "whatever is written on them"
+    assert not DISK.alike(dataclasses.replace(same, wwn="0x9")), "a name that differs"
+    assert not DISK.alike(Identity(size_bytes=1000, model="X")), "no name in common"
+    assert not DISK.alike(Identity(fs_uuid="f-1")), "what is written on them is none"
+
+
+def test_place_on_a_disk_counts_where_both_readings_know_it() -> None:
+    part = Identity(part_uuid="p", offset_bytes=1024)
+    assert part.same_device(Identity(part_uuid="p"))
+    assert [one.field for one in part.mismatches(Identity(part_uuid="p", offset_bytes=2048))] == ["offset_bytes"]
+    behind_a_file = dataclasses.replace(part, inode=7, filesystem_id="fs", offset_bytes=0)
+    assert part.same_device(behind_a_file) and behind_a_file.same_device(part)
+
+
+def test_name_that_does_not_last_contradicts_nothing() -> None:
+    one = Identity(by_id=("dm-name-a", "dm-uuid-LVM-A"), major_minor="252:0")
+    assert one.same_device(dataclasses.replace(one, by_id=("dm-name-b", "dm-uuid-LVM-A")))
+    loop = Identity(by_id=("loop-inode-8:1-12",), serial="S")
+    assert loop.same_device(dataclasses.replace(loop, by_id=("loop-inode-8:1-13",)))
+
+
+def test_only_those_who_have_the_recorded_name_are_called_twins() -> None:
+    recorded = Identity(serial="1", size_bytes=1000)
+    now = dataclasses.replace(recorded, twins=(Twin("serial 1", "sdc"), Twin("wwn 0x9", "sdd")))
+    (found,) = recorded.mismatches(now)
+    assert (found.field, found.now) == ("twins", "sdc")
+    assert str(found) == "sdc goes by the same names, so nobody can tell which of them was recorded"
+    assert "put the right disk back" in way_out([found])
+
+
+def test_mismatch_says_when_nothing_lasting_tells_and_what_is_not_known() -> None:
+    (restarted,) = BARE.mismatches(dataclasses.replace(BARE, boot_id="c"))
+    assert not restarted.of_earlier_version
+    assert str(restarted) == "it has no lasting name by which it was recorded, and boot_id was b, is c"
+    (unknown,) = BARE.mismatches(dataclasses.replace(BARE, disk_sequence=0))
+    assert unknown.now == "not known"
+    (unrecorded,) = dataclasses.replace(BARE, disk_sequence=0).mismatches(BARE)
+    assert (unrecorded.was, unrecorded.of_earlier_version) == ("not recorded", False)
