@@ -11,11 +11,14 @@ import pytest
 from tests.unit.lifecycle.clean.world import CHUNKS, SETTINGS, Killed, World
 
 from localpv import errors
-from localpv.api.kinds.localdisk import CleanOrder, DiskKind
-from localpv.lifecycle.clean import watching
+from localpv.api.kinds.localdisk import Cleaning, CleanOrder, DiskKind
+from localpv.lifecycle.clean import machine, watching
 from localpv.lifecycle.clean.machine import REFUSED_SECONDS, Limits
+from localpv.lifecycle.clean.states import Reason
 from localpv.lifecycle.config.cleaners import Cleaner as CleanerSetting
+from localpv.model.methods import Progress
 from localpv.runtime.controller import Done, LookAgain
+from localpv.testing.clock import settle
 
 
 @pytest.fixture
@@ -467,3 +470,197 @@ async def test_somebody_elses_write_before_the_start_means_a_new_look(world: Wor
     assert len(world.disk(name).dirty) == CHUNKS
     await world.to_end(name)
     assert world.cleaning(name).state == "Verified"
+
+
+@pytest.mark.parametrize(
+    ("only", "job", "cleaned"),
+    [("", "", True), ("", "clean-sdb", False), ("own", "clean-sdb", True), ("own", "", True), ("other", "", False)],
+)
+async def test_order_is_left_to_whom_it_is_for(tmp_path: Path, only: str, job: str, cleaned: bool) -> None:
+    world = World(tmp_path)
+    name = world.add()
+    world.only = {"own": name}.get(only, only)
+    world.start()
+    world.change(name, lambda spec: msgspec.structs.replace(spec, clean=_in_job(spec.clean, job)))
+    assert await world.step(name) == Done()
+    assert (not world.disk(name).dirty) is cleaned
+    assert (world.hands.looked == [name]) is cleaned
+
+
+def _in_job(order: CleanOrder | None, job: str) -> CleanOrder:
+    assert order is not None
+    return msgspec.structs.replace(order, job=job)
+
+
+@pytest.mark.parametrize("end", ["taken back", "in a job", "verified", "in use", "unknown kind", "not due"])
+async def test_disk_that_does_not_go_on_leaves_the_line(world: World, end: str) -> None:
+    """Or whoever is behind it would wait for its turn for ever."""
+    first = [world.add("sda"), world.add("sdb")]
+    gate = asyncio.Event()
+    for name in first:
+        world.disk(name).gate = gate
+    running = [asyncio.create_task(world.step(name)) for name in first]
+    await world.clock.advance(1)
+    gone, last = world.add("sdd"), world.add("sde")
+    await world.step(gone)
+    await world.step(last)
+    assert world.cleaning(gone).reason == world.cleaning(last).reason == "InLine"
+    disk = world.records.disks[gone]
+    match end:
+        case "taken back":
+            world.order(gone, None)
+        case "in a job":
+            world.change(gone, lambda spec: msgspec.structs.replace(spec, clean=_in_job(spec.clean, "job")))
+        case "verified":
+            _put(world, gone, cleaning=msgspec.structs.replace(world.cleaning(gone), state="Verified"))
+        case "in use":
+            world.disk(gone).users = "is mounted"
+        case "unknown kind":
+            _put(world, gone, kind="")
+        case "not due":
+            failed = msgspec.structs.replace(
+                world.cleaning(gone), state="Failed", next_attempt_at="2030-01-01T00:20:00Z"
+            )
+            _put(world, gone, cleaning=failed)
+    await world.step(gone)
+    gate.set()
+    await asyncio.gather(*running)
+    assert set(world.called) == {last}
+    assert len(world.hands.disks[disk.spec.entry].dirty) == CHUNKS
+
+
+def _put(world: World, name: str, **status: object) -> None:
+    disk = world.records.disks[name]
+    world.records.put(msgspec.structs.replace(disk, status=msgspec.structs.replace(disk.status, **status)))
+
+
+async def test_disk_of_which_nobody_has_seen_the_kind_is_not_touched(world: World) -> None:
+    name = world.add()
+    _put(world, name, kind="")
+    assert await world.step(name) == LookAgain(after=REFUSED_SECONDS)
+    assert (world.cleaning(name).reason, world.hands.looked) == ("IdentityChanged", [])
+    assert "it is looked at again when discovery has seen it" in world.cleaning(name).error
+
+
+async def test_disk_that_was_in_use_waits_briefly_again_after_it_was_free(world: World) -> None:
+    name = world.add()
+    world.disk(name).users = "is mounted"
+    waits = []
+    for _ in range(4):
+        outcome = await world.step(name)
+        assert isinstance(outcome, LookAgain)
+        waits.append(outcome.after)
+    assert waits == sorted(waits) and waits[-1] > 4 * waits[0]
+    world.order(name, None)
+    await world.step(name)
+    world.order(name, "uid-1")
+    outcome = await world.step(name)
+    assert isinstance(outcome, LookAgain) and outcome.after < 2
+
+
+async def test_failed_disk_is_not_touched_a_moment_too_early(world: World) -> None:
+    name = world.add()
+    world.disk(name).fails = [errors.HostError("no")]
+    await world.step(name)
+    outcome = await world.step(name)
+    assert isinstance(outcome, LookAgain)
+    await world.clock.advance(outcome.after - 0.5)
+    assert await world.step(name) == LookAgain(after=0.5)
+    assert world.cleaning(name).attempt == 1
+
+
+async def test_failure_is_told_once_with_its_reason_and_as_a_warning(world: World) -> None:
+    name = world.add()
+    world.disk(name).fails = [errors.NotClean("old data is left")]
+    await world.step(name)
+    assert [(reason, warning) for reason, _, warning in world.told.events] == [
+        ("CleaningStarted", False),
+        ("CleaningFailed", True),
+    ]
+    assert world.told.events[1][1] == "Cleaning of /mnt/disks/sdb failed: old data is left"
+
+
+async def test_command_that_says_nothing_is_not_taken_for_hung(world: World) -> None:
+    command = ("/opt/wipe.sh",)
+    world.settings["fast"] = dataclasses.replace(SETTINGS, block_cleaner=CleanerSetting(command, command))
+    name = world.add(method=command)
+    world.disk(name).gate = gate = asyncio.Event()
+    running = asyncio.create_task(world.step(name))
+    await world.clock.advance(700)
+    assert world.cleaning(name).state == "Running"
+    gate.set()
+    await world.clock.advance(1)
+    await running
+    assert world.cleaning(name).state == "Verified"
+
+
+@pytest.mark.parametrize(
+    ("state", "attempt", "kept"), [("Failed", 2, True), ("Verified", 2, True), ("Failed", 0, False)]
+)
+async def test_what_was_tried_is_remembered_when_its_order_is_taken_back(
+    world: World, state: str, attempt: int, kept: bool
+) -> None:
+    name = world.add(uid="")
+    before = Cleaning(volume_uid="uid-1", state=state, attempt=attempt, reason="Hung", error="it hangs")
+    _put(world, name, cleaning=before)
+    assert await world.step(name) == Done()
+    assert world.status(name).cleaning == (before if kept else None)
+
+
+async def test_record_that_is_cleaned_by_somebody_else_by_now_is_not_said_to_be_clean(world: World) -> None:
+    name = world.add()
+    world.disk(name).gate = gate = asyncio.Event()
+    running = asyncio.create_task(world.step(name))
+    await world.clock.advance(0.5)
+    _put(world, name, cleaning=msgspec.structs.replace(world.cleaning(name), attempt=2))
+    gate.set()
+    await running
+    assert (world.cleaning(name).state, world.cleaning(name).attempt) == ("Running", 2)
+
+
+async def test_absent_server_is_not_asked_all_the_time_how_a_cleaning_may_end(world: World) -> None:
+    name = world.add()
+    world.disk(name).gate = gate = asyncio.Event()
+    running = asyncio.create_task(world.step(name))
+    await world.clock.advance(0.5)
+    world.records.troubles = [errors.ConnectionLost("away")] * 3
+    gate.set()
+    await settle()
+    assert len(world.records.troubles) == 2 and not running.done()
+    await world.clock.advance(60)
+    await running
+    assert world.cleaning(name).state == "Verified"
+
+
+@pytest.mark.parametrize(
+    ("progress", "says"),
+    [
+        (Progress(done=3, total=4, step="zeroing"), "75 % done (zeroing)."),
+        (Progress(done=3), "3 entries removed."),
+        (Progress(done=0), "still at it."),
+    ],
+    ids=str,
+)
+def test_long_cleaning_says_how_far_it_is(world: World, progress: Progress, says: str) -> None:
+    disk = world.records.disks[world.add()]
+    assert machine._how_far(disk, progress) == f"Cleaning of /mnt/disks/sdb is under way: {says}"
+
+
+@pytest.mark.parametrize(
+    ("error", "word", "sentence"),
+    [
+        (errors.DeviceChanged("no", hint="put it back"), "IdentityChanged", "no (put it back)"),
+        (errors.OutsideFolder("no"), "OutsideFolder", "no"),
+        (errors.DeviceBusy("no"), "InUse", "no"),
+        (errors.HostTimeout("no"), "Hung", "no"),
+        (errors.NotSupported("no"), "NotSupported", "no"),
+        (errors.NotClean("no"), "NotClean", "no"),
+        (watching.OrderChanged("no"), "OrderChanged", "no"),
+        (OSError(5, "I/O"), "DiskError", "[Errno 5] I/O"),
+        (errors.HostError("no"), "HostError", "no"),
+        (ZeroDivisionError(), "Mistake", "ZeroDivisionError"),
+    ],
+    ids=repr,
+)
+def test_each_error_has_its_word(error: Exception, word: str, sentence: str) -> None:
+    assert machine._reason(error) == Reason(word, sentence)

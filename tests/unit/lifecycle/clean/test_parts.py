@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import stat
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -211,3 +214,159 @@ def _disk(folder: Path) -> LocalDisk:
 
 def _change(disk: LocalDisk, **changes: object) -> LocalDisk:
     return msgspec.structs.replace(disk, spec=msgspec.structs.replace(disk.spec, **changes))
+
+
+def test_lock_goes_only_when_an_act_that_may_still_write_has_ended(tmp_path: Path) -> None:
+    async def story() -> None:
+        locks, may_end = Locks(tmp_path / "locks"), asyncio.Event()
+
+        async def act() -> None:
+            await may_end.wait()
+
+        held, acting = locks.take("device-8-16", owner="sdb"), asyncio.create_task(act())
+        held.leave_to(acting)
+        held.give_up()
+        with pytest.raises(errors.DeviceBusy):
+            locks.take("device-8-16", owner="sdb")
+        may_end.set()
+        await acting
+        await asyncio.sleep(0)
+        again = locks.take("device-8-16", owner="sdb")
+        again.leave_to(acting)
+        again.give_up()
+        again.give_up()  # which changes nothing
+        locks.take("device-8-16", owner="sdb").give_up()
+
+    asyncio.run(story())
+
+
+def test_lock_names_who_has_it_now_and_is_for_root_alone(tmp_path: Path) -> None:
+    locks = Locks(tmp_path / "state" / "locks")
+    locks.take("device-8-16", owner="a-long-name-of-a-record").give_up()
+    held = locks.take("device-8-16", owner="sdb")
+    with pytest.raises(errors.DeviceBusy, match="for record sdb$"):
+        locks.take("device-8-16", owner="sdc")
+    held.give_up()
+    modes = [stat.S_IMODE((tmp_path / "state" / name).stat().st_mode) for name in ("locks", "locks/device-8-16.lock")]
+    assert modes == [0o700, 0o600]
+
+
+def test_file_system_that_cannot_lock_lets_nothing_begin_and_nothing_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def flock(fd: int, how: int) -> None:
+        raise OSError(37, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(errors.StoreError, match="No locks available"):
+        Locks(tmp_path).take("device-8-16", owner="sdb")
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_place_that_is_lent_is_taken_back() -> None:
+    called: list[str] = []
+    slots = Slots(1, call=called.append)
+    assert slots.take("a") and not slots.take("b")
+    slots.lend()
+    assert called == ["b"] and slots.take("b")
+    slots.take_back()
+    assert not slots.take("c")
+    slots.give_back()
+    assert not slots.take("c"), "two were at work in one place, and one still is"
+    slots.give_back()
+    assert slots.take("c")
+
+
+def test_who_leaves_the_line_lets_the_next_one_be_called() -> None:
+    called: list[str] = []
+    slots = Slots(1, call=called.append)
+    assert slots.take("a") and not slots.take("b") and not slots.take("c")
+    slots.give_back()
+    assert called == ["b"]
+    slots.leave("b")
+    assert called == ["b", "c"]
+    slots.leave("nobody")
+    assert called == ["b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("requested", "ended", "waits"),
+    [(1, 0, False), (0, 0, True), (0, 1, True), (None, 0, True), (1, None, True)],
+)
+def test_only_an_order_given_after_the_failure_does_not_wait(
+    requested: int | None, ended: int | None, waits: bool
+) -> None:
+    def at(second: int | None) -> str | None:
+        return None if second is None else states.timestamp(NOW + timedelta(seconds=second))
+
+    failed = Cleaning(volume_uid="u", state="Failed", finished_at=at(ended), next_attempt_at=at(60))
+    assert (states.seconds_until_due(failed, NOW, requested_at=at(requested)) == 60.0) is waits
+    assert states.seconds_until_due(failed, NOW + timedelta(seconds=59.5)) == 0.5
+    assert states.seconds_until_due(failed, NOW + timedelta(seconds=61)) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("attempt", "seconds"), [(0, 10), (1, 10), (2, 20), (3, 40), (8, 1280), (9, 1800), (50, 1800)]
+)
+def test_wait_after_a_failure_doubles_up_to_half_an_hour(tmp_path: Path, attempt: int, seconds: int) -> None:
+    disk = _cleaned(_disk(tmp_path), Cleaning(volume_uid="uid-1", state="Running", attempt=attempt))
+    status = states.failed(disk, states.Reason("Hung", "it hangs"), now=NOW)
+    assert status.cleaning is not None
+    assert status.cleaning.next_attempt_at == states.timestamp(NOW + timedelta(seconds=seconds))
+    assert (status.phase, status.reason, status.message) == ("CleanFailed", "Hung", "it hangs")
+
+
+def test_attempts_are_counted_for_one_volume_and_kept_while_it_waits(tmp_path: Path) -> None:
+    disk, why = _disk(tmp_path), states.Reason("InUse", "it is mounted")
+    order = disk.spec.clean
+    assert order is not None
+    for uid, attempt in (("uid-1", 3), ("uid-0", 0)):
+        before = _cleaned(disk, Cleaning(volume_uid=uid, state="Failed", attempt=3))
+        for status in (states.waiting(before, order, why, method=()), states.refused(before, order, why, method=())):
+            assert status.cleaning is not None and status.cleaning.attempt == attempt
+            assert (status.reason, status.message) == ("InUse", "it is mounted")
+        running = states.running(before, order, method=(), now=NOW, size=9)
+        assert running.cleaning is not None and running.cleaning.attempt == attempt + 1
+        assert (running.phase, running.reason, running.message) == (
+            "Cleaning",
+            "Cleaning",
+            "The disk is being cleaned.",
+        )
+    fresh = states.waiting(disk, order, why, method=())
+    assert fresh.cleaning is not None and fresh.cleaning.attempt == 0
+
+
+@pytest.mark.parametrize(("policy", "says"), [("Retain", "when somebody deletes volume pv-1"), ("Delete", "manager")])
+def test_clean_disk_says_who_offers_it_again(tmp_path: Path, policy: str, says: str) -> None:
+    volume = OfferedVolume(name="pv-1", uid="uid-1", reclaim_policy=policy)
+    disk = _cleaned(_change(_disk(tmp_path), volume=volume), Cleaning(volume_uid="uid-1", state="Running", attempt=1))
+    status = states.verified(disk, now=NOW)
+    assert (status.phase, status.reason) == ("Releasing", "Cleaned")
+    assert says in status.message
+
+
+@pytest.mark.parametrize(
+    ("plan", "tells"),
+    [
+        (plans.Wipe(methods.Zero(1)), True),
+        (plans.Wipe(methods.Shred(1)), True),
+        (plans.Wipe(methods.Discard()), True),
+        (plans.Wipe(methods.ZeroOut()), True),
+        (plans.Wipe(methods.FsReset()), False),
+        (plans.Wipe(methods.AtaErase()), False),
+        (plans.Wipe(methods.NvmeFormat()), False),
+        (plans.Wipe(methods.Command(("/x",))), False),
+        (plans.Empty(), True),
+        (plans.Run(("/x",)), False),
+    ],
+    ids=str,
+)
+def test_silence_means_that_it_hangs_only_of_what_tells_how_far_it_is(plan: plans.Plan, tells: bool) -> None:
+    assert plans.tells_progress(plan) is tells
+    command = isinstance(plan, plans.Run) or plan == plans.Wipe(methods.Command(("/x",)))
+    assert plans.is_command(plan) is command
+
+
+def _cleaned(disk: LocalDisk, cleaning: Cleaning) -> LocalDisk:
+    return msgspec.structs.replace(disk, status=msgspec.structs.replace(disk.status, cleaning=cleaning))

@@ -257,6 +257,7 @@ class World:
         self.limits = limits or Limits()
         self.settings = {CLASS: SETTINGS}
         self.called: list[str] = []
+        self.only = ""
         self.start()
 
     def start(self, *, dies_at: int = 0) -> Fuse:
@@ -273,6 +274,7 @@ class World:
             events=self.told,
             metrics=self.told,
             limits=self.limits,
+            only=self.only,
         )
         return fuse
 
