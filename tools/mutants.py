@@ -41,7 +41,7 @@ KEPT = ROOT / ".mutants"
 WANTED = 0.95
 COLLECTED = ("tests/unit", "tests/host", "tests/journey")
 SECONDS = 120.0
-"""Of tests that are run for one change, by what they took before; the cheapest come first."""
+"""Of tests that are run for one change, by what they took before; the cheapest come first. Fewer show less."""
 
 PROTECTED = {
     "data": (
@@ -213,14 +213,14 @@ class Controls:
 
 
 def attempt(
-    mutation: Mutation, place: Place, reach: ReachMap, controls: Controls, *, passed: frozenset[str]
+    mutation: Mutation, place: Place, reach: ReachMap, controls: Controls, *, passed: frozenset[str], most: float
 ) -> Verdict:
     """Whether a test notices a change; those that have passed with it are not run again."""
     tests: list[str] = []
     total = 0.0
     for test in reach.tests_of(mutation.module, "" if mutation.at_import else mutation.function):
         total += test.seconds
-        if total < SECONDS or not tests:
+        if total < most or not tests:
             tests.append(test.name)
     if not tests:
         return Verdict(mutation, noticed=False, by="no test reaches it")
@@ -231,7 +231,7 @@ def attempt(
         changed.write(mutation.applied(original.read_bytes()))
         changed.flush()
         while tests:
-            seconds = 90 + 4 * min(total, SECONDS)
+            seconds = 90 + 4 * min(total, most)
             ended = place.pytest(["-x", *tests], timeout=seconds, instead={Path(changed.name): original})
             if ended.code == 0:
                 break
@@ -280,6 +280,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=1, help="how many sandboxes are used at the same time")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="of tests that are run for one change")
     parser.add_argument("--again", action="store_true", help="what was noticed the last time is not tried again")
     parser.add_argument("--show", action="store_true", help="only tell what would be changed")
     options = parser.parse_args()
@@ -308,7 +309,7 @@ def main() -> int:
         controls = Controls(place)
 
         def look(mutation: Mutation, passed: frozenset[str]) -> Verdict:
-            verdict = attempt(mutation, place, reach, controls, passed=passed)
+            verdict = attempt(mutation, place, reach, controls, passed=passed, most=options.seconds)
             say(verdict)
             return verdict
 

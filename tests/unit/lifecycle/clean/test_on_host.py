@@ -13,16 +13,19 @@ import pytest
 from localpv import errors
 from localpv.api.kinds import ObjectMeta
 from localpv.api.kinds.localdisk import DiskIdentity, DiskKind, LocalDisk, LocalDiskSpec, LocalDiskStatus, VolumeMode
+from localpv.host import paths
 from localpv.host.trees import Numbers
-from localpv.host.workers import Workers
+from localpv.host.workers import Report, Workers
 from localpv.lifecycle import identity as identities
-from localpv.lifecycle.clean import places
+from localpv.lifecycle.clean import places, plans
 from localpv.lifecycle.clean.hands import Target
 from localpv.lifecycle.clean.on_host import HostHands
 from localpv.lifecycle.clean.places import Place
 from localpv.lifecycle.config.settings import ClassSettings
-from localpv.model.devices import DeviceNumber
+from localpv.model import methods
+from localpv.model.devices import BlockDevice, DeviceNumber, Signature
 from localpv.model.identity import Identity
+from localpv.model.methods import Progress
 from localpv.model.mounts import Mount, MountTable
 
 
@@ -232,3 +235,156 @@ def test_disk_is_found_in_the_folder_as_this_process_sees_it() -> None:
     assert places.find(disk, settings) == Place(
         folder=Path("/seen/disks"), path=Path("/seen/disks/vol"), host_path=Path("/mnt/disks/vol")
     )
+
+
+SDB = BlockDevice(
+    path=Path("/dev/sdb"), kernel_name="sdb", number=DeviceNumber(8, 16), size_bytes=1000, serial="S1", boot_id="b"
+)
+
+
+class Machine:
+    """A machine with one device; it notes what is done, in order."""
+
+    def __init__(self, device: BlockDevice = SDB, *, openers: tuple[str, ...] = ()) -> None:
+        self.device, self.openers, self.done = device, openers, list[tuple[object, ...]]()
+
+    async def describe(self, path: Path, *, exclusive: bool = True) -> BlockDevice:
+        self.done.append(("describe", path, exclusive))
+        return self.device
+
+    async def of(self, number: DeviceNumber) -> tuple[str, ...]:
+        assert number == self.device.number
+        return self.openers
+
+    async def wipe(
+        self, path: Path, method: methods.Method, *, expected: Identity, verify: methods.Readback, on_progress: Report
+    ) -> None:
+        self.done.append(("wipe", path, method, expected, verify))
+
+    async def empty(self, path: Path, *, inside: Path, expected: Numbers | None, on_progress: Report) -> None:
+        self.done.append(("empty", path, inside, expected))
+
+    async def empty_with(self, argv: tuple[str, ...], path: Path, *, inside: Path, expected: Numbers | None) -> None:
+        self.done.append(("empty with", argv, path, inside, expected))
+
+    async def forget_device(self, path: Path, now: Identity) -> None:
+        self.done.append(("forget the mark", path, now))
+
+    def hands(self) -> HostHands:
+        workers = Workers()
+        return HostHands(workers=workers, devices=self, mounts=self, openers=self, trees=self, wiping=self, marks=self)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    def locate(folder: Path, path: Path) -> paths.Located:
+        return paths.Located(path=path, device_path=Path("/dev/sdb"), device=SDB.number)
+
+    monkeypatch.setattr(paths, "locate_device", locate)
+    return Machine()
+
+
+RECORDED = Identity(serial="S1", fs_uuid="written-by-the-tenant", size_bytes=1000)
+
+
+async def test_device_that_is_the_recorded_one_is_found_whatever_is_written_on_it(
+    volume: Path, machine: Machine
+) -> None:
+    table = Signature(type="ext4", usage="filesystem", uuid="another")
+    machine.device = dataclasses.replace(SDB, signatures=(table,))
+    disk = record(volume, identities.written(RECORDED), DiskKind.BLOCK_DEVICE)
+    found = await machine.hands().look(disk, place(volume))
+    assert (found.kind, found.device, found.size_bytes) == (DiskKind.BLOCK_DEVICE, Path("/dev/sdb"), 1000)
+    assert (found.lock, found.directory) == ("device-8-16", None)
+    assert found.found == machine.device.identity and found.identity == RECORDED
+    assert machine.done == [("describe", Path("/dev/sdb"), False)], "to look must not take it from anybody"
+
+
+async def test_another_device_in_its_place_is_refused(volume: Path, machine: Machine) -> None:
+    machine.device = dataclasses.replace(SDB, serial="S2")
+    with pytest.raises(errors.DeviceChanged, match="serial was S1, is S2") as refused:
+        await machine.hands().look(record(volume, identities.written(RECORDED), DiskKind.BLOCK_DEVICE), place(volume))
+    assert "put the right disk back" in refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("device", "openers", "said"),
+    [
+        (SDB, (), ""),
+        (dataclasses.replace(SDB, mounted_at=("/mnt/x",)), (), "is mounted at /mnt/x"),
+        (SDB, ("dd (7)",), "is open in dd (7)"),
+        (SDB, ("a", "b", "c", "d"), "is open in a, b, c"),
+        (dataclasses.replace(SDB, swap=True), ("a",), "is used as swap"),
+    ],
+    ids=str,
+)
+async def test_user_of_a_device_is_named(
+    volume: Path, device: BlockDevice, openers: tuple[str, ...], said: str
+) -> None:
+    machine = Machine(device, openers=openers)
+    assert await machine.hands().users(device_target(volume)) == said
+    assert machine.done == [("describe", Path("/dev/sdb"), True)]
+
+
+def device_target(volume: Path) -> Target:
+    return Target(
+        kind=DiskKind.BLOCK_DEVICE,
+        place=place(volume),
+        identity=RECORDED,
+        lock="",
+        device=Path("/dev/sdb"),
+        found=SDB.identity,
+    )
+
+
+async def test_device_is_wiped_if_it_is_the_recorded_one_and_loses_its_mark_last(volume: Path) -> None:
+    machine, told = Machine(), list[Progress]()
+    await machine.hands().clean(device_target(volume), plans.Wipe(methods.Zero()), on_progress=told.append)
+    assert machine.done == [
+        ("wipe", Path("/dev/sdb"), methods.Zero(), RECORDED, methods.Readback.FULL),
+        ("forget the mark", volume, SDB.identity),
+    ]
+
+
+async def test_device_that_could_not_be_wiped_keeps_its_mark(volume: Path) -> None:
+    class Broken(Machine):
+        async def wipe(self, *_: object, **__: object) -> None:  # type: ignore[override]
+            raise errors.NotClean("old data is left")
+
+    machine = Broken()
+    with pytest.raises(errors.NotClean):
+        await machine.hands().clean(device_target(volume), plans.Wipe(methods.Zero()), on_progress=lambda _: None)
+    assert machine.done == []
+
+
+async def test_directory_is_emptied_if_it_is_the_one_that_was_looked_at(volume: Path) -> None:
+    machine, told, seen = Machine(), list[Progress](), Numbers(8, 7, 1)
+    target = Target(kind=DiskKind.DIRECTORY, place=place(volume), identity=RECORDED, lock="", directory=seen)
+    await machine.hands().clean(target, plans.Empty(), on_progress=told.append)
+    assert (machine.done, told) == ([("empty", volume, volume.parent, seen)], [])
+    await machine.hands().clean(target, plans.Run(("/opt/x", "1")), on_progress=told.append)
+    assert machine.done[1:] == [("empty with", ("/opt/x", "1"), volume, volume.parent, seen)]
+    assert told == [Progress(done=0, step="running a command")]
+
+
+async def test_look_at_a_directory_leaves_nothing_open(volume: Path) -> None:
+    machine = at_root(volume)
+    looking, disk = hands(machine), record(volume, recorded(machine))
+    await looking.look(disk, place(volume))
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(3):
+        await looking.look(disk, place(volume))
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+async def test_mount_point_is_recorded_with_any_number_of_its_mount(volume: Path) -> None:
+    machine = as_mount_point(volume)
+    found = await hands(machine).look(record(volume, recorded(machine, mount_id=1)), place(volume))
+    assert found.directory is not None
+
+
+async def test_own_mount_of_a_volume_is_no_user_of_it(volume: Path) -> None:
+    machine = as_mount_point(volume)
+    assert await users(machine) == ""
+    machine.mounted = (mounted(machine, str(volume), root="/", number=machine.mount.mount_id + 1),)
+    assert await users(machine) == "", "the same mounted over it once more"

@@ -244,7 +244,7 @@ def test_lock_names_who_has_it_now_and_is_for_root_alone(tmp_path: Path) -> None
     locks = Locks(tmp_path / "state" / "locks")
     locks.take("device-8-16", owner="a-long-name-of-a-record").give_up()
     held = locks.take("device-8-16", owner="sdb")
-    with pytest.raises(errors.DeviceBusy, match="for record sdb$"):
+    with pytest.raises(errors.DeviceBusy, match=r"for record sdb$"):
         locks.take("device-8-16", owner="sdc")
     held.give_up()
     modes = [stat.S_IMODE((tmp_path / "state" / name).stat().st_mode) for name in ("locks", "locks/device-8-16.lock")]
@@ -306,9 +306,7 @@ def test_only_an_order_given_after_the_failure_does_not_wait(
     assert states.seconds_until_due(failed, NOW + timedelta(seconds=61)) == 0.0
 
 
-@pytest.mark.parametrize(
-    ("attempt", "seconds"), [(0, 10), (1, 10), (2, 20), (3, 40), (8, 1280), (9, 1800), (50, 1800)]
-)
+@pytest.mark.parametrize(("attempt", "seconds"), [(0, 10), (1, 10), (2, 20), (3, 40), (8, 1280), (9, 1800), (50, 1800)])
 def test_wait_after_a_failure_doubles_up_to_half_an_hour(tmp_path: Path, attempt: int, seconds: int) -> None:
     disk = _cleaned(_disk(tmp_path), Cleaning(volume_uid="uid-1", state="Running", attempt=attempt))
     status = states.failed(disk, states.Reason("Hung", "it hangs"), now=NOW)
