@@ -77,7 +77,7 @@ setup-kubernetes: setup
 	@bash tools/setup_kubernetes.sh
 	@$(PYTHON) -m tests.kubernetes.build
 
-check: setup ## Run ruff, mypy, import-linter and see that generated files are up to date and requirements shown by code in use
+check: setup ## Run ruff, mypy, import-linter and see that all code is in use, no word of the API spelled twice, generated files up to date
 	@$(VENV)/bin/ruff format --check src tests tools
 	@$(VENV)/bin/ruff check src tests tools
 	@$(VENV)/bin/mypy

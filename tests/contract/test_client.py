@@ -297,8 +297,6 @@ async def test_list_in_pages_and_by_selection(client: Client, space: Space) -> N
     assert [each.key for each in odd.items] == [f"{space.name}/n{number}" for number in (1, 3, 5)]
     one = await maps.list(Selection(namespace=space.name, fields="metadata.name=n2"))
     assert [each.metadata.name for each in one.items] == ["n2"]
-    await maps.delete_all(own)
-    assert (await maps.list(own)).items == []
 
 
 async def test_pod_is_bound_through_its_subresource(client: Client, space: Space) -> None:

@@ -33,7 +33,33 @@ def shop(tmp_path: Path) -> Path:
 
 def test_what_only_unused_code_calls_is_unused_too(shop: Path) -> None:
     found = unused.unused(unused.read(shop, leaving_out=shop / "testing"))
-    assert [one.name for one in found] == ["supports", "_only_here"]
+    assert [one.full for one in found] == ["Offer.supports", "_only_here", "price"]
+
+
+@pytest.mark.parametrize(
+    ("base", "reading", "left"),
+    [
+        ("", "", ["Coin.worth"]),
+        ("", "coin.worth = 2", ["Coin.worth"]),
+        ("", "Coin(worth=2)", ["Coin.worth"]),
+        ("", "coin.worth + 1", []),
+        ("", "getattr(coin, 'worth')", []),
+        ("", "match coin:\n    case Coin(worth=2): ...", []),
+        ("", "match coin:\n    case Coin(2): ...", []),
+        ("(msgspec.Struct)", "", ["Coin.worth"]),
+        ("(msgspec.Struct)", "Coin(worth=2)", []),
+        ("(Enum)", "", []),
+    ],
+)
+def test_a_field_is_used_when_something_reads_or_sends_it(
+    tmp_path: Path, base: str, reading: str, left: list[str]
+) -> None:
+    root = tmp_path / "src" / "bank"
+    root.mkdir(parents=True)
+    (root / "__main__.py").write_text(
+        f"class Coin{base}:\n    worth: int = 1\n\ncoin = Coin()\nprint(coin)\n{reading}\n"
+    )
+    assert [one.full for one in unused.unused(unused.read(root))] == left
 
 
 def test_a_module_that_no_program_imports_is_unused_whatever_its_names(shop: Path) -> None:

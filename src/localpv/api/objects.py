@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import time
-from datetime import UTC, datetime
 from typing import Any
 
 Object = dict[str, Any]
@@ -68,8 +67,3 @@ def new_uid() -> str:
     """A random UUID (version 4). Unique, not secret: a seeded generator does, and costs a fraction of os.urandom."""
     digits = f"{_numbers.getrandbits(128) & ~(0xF << 76) & ~(0x3 << 62) | (0x4 << 76) | (0x2 << 62):032x}"
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
-
-
-def now_micro() -> str:
-    """The present time as MicroTime fields (leases, events) carry it."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -129,16 +129,6 @@ def canonical(value: str | int | float) -> str:
     return str(Quantity.parse(value))
 
 
-def canonical_resource(value: str | int | float) -> str:
-    """The stored form in a ResourceList (capacity, requests, limits), which knows nothing finer than a thousandth."""
-    if isinstance(value, str) and _surely_canonical(value):
-        return value
-    quantity = Quantity.parse(value)
-    if quantity.nanos % (NANO // 1000):
-        return str(Quantity(quantity.milli_value * (NANO // 1000), quantity.format))
-    return canonical(value)
-
-
 @lru_cache(maxsize=1024)
 def _canonical_text(text: str) -> str:
     quantity, keep = _read(text)

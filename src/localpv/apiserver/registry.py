@@ -107,9 +107,6 @@ class Kinds:
     def resources(self) -> Sequence[Resource]:
         return [kind.resource for kind in self._by_address.values()]
 
-    def has_group_version(self, group: str, version: str) -> bool:
-        return any(address[:2] == (group, version) for address in self._by_address)
-
     def set_custom(self, definition_name: str, kinds: list[Kind]) -> None:
         """Serve these versions for a CustomResourceDefinition, the stored one first; none of them removes it."""
         if kinds:

@@ -27,11 +27,6 @@ def warned(call: Call, response: AnyResponse) -> AnyResponse:
     return response
 
 
-def stream(call: Call, content_type: str) -> web.StreamResponse:
-    """An answer that is written piece by piece."""
-    return warned(call, web.StreamResponse(headers={"Content-Type": content_type, **headers()}))
-
-
 def _quotable(text: str) -> str:
     """Fit for a header: names of unknown fields are the client's and may hold anything, line ends included."""
     shown = "".join(char if char.isprintable() else " " for char in text[:256])

@@ -19,7 +19,6 @@ K = TypeVar("K", bound=kinds.Kind)
 class ListMeta(msgspec.Struct, rename="camel", gc=False):
     resource_version: str = ""
     continue_: str = msgspec.field(default="", name="continue")
-    remaining_item_count: int | None = None
 
 
 class Page(msgspec.Struct, Generic[T], gc=False):

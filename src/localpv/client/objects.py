@@ -207,11 +207,6 @@ class Objects(Generic[T]):
         # Of some kinds the server shows how an object last was, also when it is gone already.
         return left if meta.finalizers or meta.deletion_grace_period_seconds else None
 
-    async def delete_all(self, selection: Selection, *, propagation: str = "") -> None:
-        """Delete every object of a selection."""
-        query = selection.query() | _given(propagationPolicy=propagation)
-        await self._ask("DELETE", self._path(selection.namespace), query=query)
-
     async def call(self, name: str, subresource: str, body: Mapping[str, Any], namespace: str = "") -> Object:
         """POST to a subresource that is an action: binding, eviction, token."""
         answer = await self._ask(

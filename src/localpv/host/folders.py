@@ -77,9 +77,6 @@ class KernelFolders:
         room = await self._workers.call(lambda: os.statvfs(path), key=str(path), timeout=LOOK_SECONDS)
         return Capacity(
             total_bytes=room.f_blocks * room.f_frsize,
-            available_bytes=room.f_bavail * room.f_frsize,
-            total_inodes=room.f_files,
-            available_inodes=room.f_favail,
         )
 
     async def contents(self, path: Path, *, top: bool) -> Contents:

@@ -99,12 +99,10 @@ def _line(line: bytes) -> Mount:
         fs_type, source, *rest = fields[dash + 1 :]
         return Mount(
             mount_id=int(fields[0]),
-            parent_id=int(fields[1]),
             device=DeviceNumber.parse(fields[2].decode()),
             root=_unescape(fields[3]),
             mount_point=Path(_unescape(fields[4])),
             options=_options(fields[5]),
-            optional_fields=tuple(os.fsdecode(field) for field in fields[6:dash]),
             fs_type=_unescape(fs_type),
             source=_unescape(source),
             super_options=_options(rest[0]) if rest else (),

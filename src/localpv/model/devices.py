@@ -80,7 +80,6 @@ class BlockDevice:
     by_id: tuple[str, ...] = ()
     part_uuid: str = ""
     part_label: str = ""
-    partition_number: int = 0
     parent: str = ""
     """Kernel name of the whole disk, of a partition."""
 
@@ -90,9 +89,6 @@ class BlockDevice:
     slaves: tuple[str, ...] = ()
     mounted_at: tuple[str, ...] = ()
     swap: bool = False
-    mapper: str = ""
-    """What made a mapped or RAID device: LVM, CRYPT, mpath, raid1."""
-
     opens_exclusively: bool | None = None
     """Whether nobody else claims it; None when that was not tried."""
 

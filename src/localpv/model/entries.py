@@ -40,9 +40,6 @@ class Capacity:
     """Room of a file system."""
 
     total_bytes: int
-    available_bytes: int
-    total_inodes: int = 0
-    available_inodes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,14 +14,12 @@ class Mount:
     """One line of /proc/self/mountinfo."""
 
     mount_id: int
-    parent_id: int
     device: DeviceNumber
     root: str
     """Which directory of the file system is seen at the mount point; not / for a bind mount of a part."""
 
     mount_point: Path
     options: tuple[str, ...] = ()
-    optional_fields: tuple[str, ...] = ()
     fs_type: str = ""
     source: str = ""
     super_options: tuple[str, ...] = ()

@@ -8,7 +8,7 @@ from pathlib import Path
 from localpv.api import kinds
 from localpv.host.containers import Seen
 from localpv.pods import logs
-from localpv.pods.records import End, Record
+from localpv.pods.records import End
 
 MESSAGE_BYTES = 4096
 LOG_BYTES, LOG_LINES = 2048, 80
@@ -36,11 +36,6 @@ def message(folder: Path, log: Path, container: kinds.Container | None, *, faile
         return said
     lines = logs.last_lines(log, LOG_LINES)
     return b"".join(lines)[-LOG_BYTES:].decode(errors="replace")
-
-
-def started_at(record: Record) -> str:
-    """When a container was started of which only the creation was noted before a crash."""
-    return record.created_at
 
 
 def _tail(path: Path, size: int) -> str:

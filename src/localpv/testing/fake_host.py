@@ -152,7 +152,6 @@ class FakeMachine:
         device = self.disks[self.resolve(Path(disk))].device if disk else None
         mount = Mount(
             mount_id=100 + self._count,
-            parent_id=1,
             device=device.number if device else DeviceNumber(0, self._count),
             root="/",
             mount_point=Path(at),
@@ -217,9 +216,7 @@ class FakeMounts:
     machine: FakeMachine
 
     async def table(self) -> MountTable:
-        root = Mount(
-            mount_id=1, parent_id=0, device=DeviceNumber(8, 1), root="/", mount_point=Path("/"), fs_type="ext4"
-        )
+        root = Mount(mount_id=1, device=DeviceNumber(8, 1), root="/", mount_point=Path("/"), fs_type="ext4")
         return MountTable((root, *self.machine.mounted))
 
     async def everywhere(self, device: DeviceNumber) -> tuple[Mount, ...]:
@@ -312,7 +309,7 @@ class FakeFolders:
             if mount and disk.device.number == mount.device
         ]
         size = sizes[0] if sizes else ROOT_BYTES
-        return Capacity(total_bytes=size, available_bytes=size)
+        return Capacity(total_bytes=size)
 
     async def contents(self, path: Path, *, top: bool) -> Contents:
         self.machine.answer(path)

@@ -93,7 +93,6 @@ class FakeMounting:
         self.machine.mounted.append(
             Mount(
                 mount_id=100 + self.machine._count,
-                parent_id=1,
                 device=device,
                 root=root,
                 mount_point=at,

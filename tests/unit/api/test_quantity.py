@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from localpv.api.quantity import Format, Quantity, canonical, canonical_resource
+from localpv.api.quantity import Format, Quantity, canonical
 
 SUFFIXES = {
     "": Fraction(1), "n": Fraction(1, 10**9), "u": Fraction(1, 10**6), "m": Fraction(1, 1000), "k": Fraction(10**3),
@@ -91,22 +91,6 @@ def test_values_are_rounded_up() -> None:
 def test_numbers_beyond_the_last_suffix_keep_their_amount() -> None:
     assert canonical("1000E") == "1e21"
     assert Quantity.parse("1e21") == Quantity.parse("1000E")
-
-
-@pytest.mark.parametrize(
-    ("written", "stored"),
-    [
-        ("1n", "1m"),
-        ("1500u", "2m"),
-        ("1.0001", "1001m"),
-        ("1024Mi", "1Gi"),
-        ("1.500", "1.500"),
-        (0.0005, "1m"),
-        ("5", "5"),
-    ],
-)
-def test_capacities_and_requests_know_nothing_finer_than_a_thousandth(written: str | float, stored: str) -> None:
-    assert canonical_resource(written) == stored
 
 
 def test_sums_keep_the_way_of_writing() -> None:

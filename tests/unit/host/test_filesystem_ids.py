@@ -22,8 +22,7 @@ class Mounts:
 
     def everywhere_now(self, number: DeviceNumber, *, node: str = "") -> tuple[Mount, ...]:
         return tuple(
-            Mount(mount_id=1, parent_id=0, device=number, root="/", mount_point=Path("/"), fs_type=kind)
-            for kind in self.kinds
+            Mount(mount_id=1, device=number, root="/", mount_point=Path("/"), fs_type=kind) for kind in self.kinds
         )
 
 
@@ -140,9 +139,7 @@ def test_what_udev_knows_is_taken_and_the_device_left_alone(device: FilesystemID
 
 def test_directory_is_known_by_what_lasts_about_its_mount(tmp_path: Path) -> None:
     def known(kind: str, major: int) -> str:
-        mount = Mount(
-            mount_id=1, parent_id=0, device=DeviceNumber(major, 0), root="/", mount_point=tmp_path, fs_type=kind
-        )
+        mount = Mount(mount_id=1, device=DeviceNumber(major, 0), root="/", mount_point=tmp_path, fs_type=kind)
         fd = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
         try:
             return ids(tmp_path, known=UUID).of_directory(fd, mount)

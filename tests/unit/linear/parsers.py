@@ -63,7 +63,6 @@ PARSERS: dict[str, Parser] = {
     "api.managed.managers.name_of": lambda text: managers.name_of(text, text),
     "api.managed.managers.validate": managers.validate,
     "api.quantity.canonical": quantity.canonical,
-    "api.quantity.canonical_resource": quantity.canonical_resource,
     "api.schema.duplicates.duplicate_fields": lambda text: duplicates.duplicate_fields(text.encode()),
     "api.schema.duplicates.findings": lambda text: duplicates.findings(text.encode(), _pod),
     "api.schema.patterns.Effort": lambda text: patterns.Effort().check(text),

@@ -20,7 +20,7 @@ def test_device_of_which_nothing_could_be_read_has_no_name_that_lasts() -> None:
     assert BARE.in_use_by == ""
     assert BARE.file_system is None and not (BARE.fs_uuid or BARE.fs_type or BARE.fs_label)
     flags = (BARE.rotational, BARE.read_only, BARE.removable, BARE.swap)
-    assert not any(flags) and not (BARE.discard_max_bytes or BARE.write_zeroes_max_bytes or BARE.partition_number)
+    assert not any(flags) and not (BARE.discard_max_bytes or BARE.write_zeroes_max_bytes)
 
 
 def test_everything_that_was_read_is_in_the_identity() -> None:

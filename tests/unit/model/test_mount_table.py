@@ -12,7 +12,7 @@ from localpv.model.mounts import Mount, MountTable
 POINTS = ("/", "/mnt", "/mnt/a", "/mnt/ab", "/mnt/a/deep/er", "/mnt/a")
 TABLE = MountTable(
     tuple(
-        Mount(mount_id=number, parent_id=0, device=DeviceNumber(0, number), root="/", mount_point=Path(point))
+        Mount(mount_id=number, device=DeviceNumber(0, number), root="/", mount_point=Path(point))
         for number, point in enumerate(POINTS)
     )
 )

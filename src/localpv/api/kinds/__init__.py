@@ -64,7 +64,6 @@ from localpv.api.kinds.placing import (
     TopologySpreadConstraint,
 )
 from localpv.api.kinds.pod_volumes import (
-    ClaimTemplate,
     ConfigMapVolumeSource,
     DownwardAPIFile,
     DownwardAPIProjection,
@@ -108,7 +107,6 @@ from localpv.api.kinds.volumes import (
     StorageClass,
     TopologyRequirement,
     TopologySelectorTerm,
-    TypedObjectReference,
     VolumeNodeAffinity,
     VolumeResourceRequirements,
 )
@@ -135,7 +133,6 @@ __all__ = [
     "CSIVolumeSource",
     "Capabilities",
     "ClaimReference",
-    "ClaimTemplate",
     "Condition",
     "ConfigMap",
     "ConfigMapVolumeSource",
@@ -234,7 +231,6 @@ __all__ = [
     "TopologyRequirement",
     "TopologySelectorTerm",
     "TopologySpreadConstraint",
-    "TypedObjectReference",
     "UpdateStrategy",
     "Volume",
     "VolumeDevice",

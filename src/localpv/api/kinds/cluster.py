@@ -13,7 +13,6 @@ class Taint(Part, frozen=True, kw_only=True):
     key: str
     effect: str
     value: str = ""
-    time_added: str | None = None
 
 
 class NodeSpec(Part, frozen=True, kw_only=True):
@@ -26,7 +25,6 @@ class NodeCondition(Part, frozen=True, kw_only=True):
     status: str
     reason: str = ""
     message: str = ""
-    last_heartbeat_time: str | None = None
     last_transition_time: str | None = None
 
 
@@ -99,7 +97,6 @@ class Event(Kind, frozen=True, kw_only=True):
     event_time: str | None = None
     action: str = ""
     reporting_component: str = ""
-    reporting_instance: str = ""
 
 
 class LeaseSpec(Part, frozen=True, kw_only=True):

@@ -194,7 +194,6 @@ class RestartPolicyRule(Part, frozen=True, kw_only=True):
 class Container(Part, frozen=True, kw_only=True):
     name: str
     image: str = ""
-    image_pull_policy: str = ""
     command: tuple[str, ...] = ()
     args: tuple[str, ...] = ()
     working_dir: str = ""
@@ -214,7 +213,6 @@ class Container(Part, frozen=True, kw_only=True):
     startup_probe: Probe | None = None
     lifecycle: Lifecycle | None = None
     stdin: bool = False
-    stdin_once: bool = False
     tty: bool = False
     termination_message_path: str = ""
     termination_message_policy: str = ""

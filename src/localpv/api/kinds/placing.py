@@ -11,7 +11,6 @@ class Toleration(Part, frozen=True, kw_only=True):
     operator: str = ""
     value: str = ""
     effect: str = ""
-    toleration_seconds: int | None = None
 
 
 class PreferredNodes(Part, frozen=True, kw_only=True):
@@ -30,7 +29,6 @@ class PodAffinityTerm(Part, frozen=True, kw_only=True):
     namespaces: tuple[str, ...] = ()
     namespace_selector: LabelSelector | None = None
     match_label_keys: tuple[str, ...] = ()
-    mismatch_label_keys: tuple[str, ...] = ()
 
 
 class PreferredPods(Part, frozen=True, kw_only=True):

@@ -6,8 +6,7 @@ import msgspec
 import msgspec.structs
 
 from localpv.api.kinds.containers import FieldSelector, ResourceFieldSelector
-from localpv.api.kinds.meta import ObjectMeta, Part
-from localpv.api.kinds.volumes import PersistentVolumeClaimSpec
+from localpv.api.kinds.meta import Part
 
 
 class PersistentVolumeClaimVolumeSource(Part, frozen=True, kw_only=True):
@@ -15,15 +14,8 @@ class PersistentVolumeClaimVolumeSource(Part, frozen=True, kw_only=True):
     read_only: bool = False
 
 
-class ClaimTemplate(Part, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
-    spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()
-
-
 class EphemeralVolumeSource(Part, frozen=True, kw_only=True):
     """A volume that comes and goes with its pod, through a claim named `POD-VOLUME`."""
-
-    volume_claim_template: ClaimTemplate | None = None
 
 
 class HostPathVolumeSource(Part, frozen=True, kw_only=True):

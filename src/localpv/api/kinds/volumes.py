@@ -35,10 +35,8 @@ class LocalVolumeSource(Part, frozen=True, kw_only=True):
 
 class CSIVolumeSource(Part, frozen=True, kw_only=True):
     driver: str
-    volume_handle: str
     read_only: bool = False
     fs_type: str = ""
-    volume_attributes: Mapping[str, str] = NOTHING
 
 
 class ClaimReference(Part, frozen=True, kw_only=True):
@@ -108,15 +106,6 @@ class VolumeResourceRequirements(Part, frozen=True, kw_only=True):
     limits: Mapping[str, str] = NOTHING
 
 
-class TypedObjectReference(Part, frozen=True, kw_only=True):
-    """What a claim's first content comes from."""
-
-    kind: str
-    name: str
-    api_group: str | None = None
-    namespace: str | None = None
-
-
 class PersistentVolumeClaimSpec(Part, frozen=True, kw_only=True):
     access_modes: tuple[str, ...] = ()
     selector: LabelSelector | None = None
@@ -126,8 +115,6 @@ class PersistentVolumeClaimSpec(Part, frozen=True, kw_only=True):
     """None asks for the default class; an empty name asks for a volume without a class."""
 
     volume_mode: str | None = None
-    data_source: TypedObjectReference | None = None
-    data_source_ref: TypedObjectReference | None = None
     volume_attributes_class_name: str | None = None
 
 
@@ -179,6 +166,5 @@ class StorageClass(Kind, frozen=True, kw_only=True):
     parameters: Mapping[str, str] = NOTHING
     reclaim_policy: str | None = None
     mount_options: tuple[str, ...] = ()
-    allow_volume_expansion: bool | None = None
     volume_binding_mode: str | None = None
     allowed_topologies: tuple[TopologySelectorTerm, ...] = ()

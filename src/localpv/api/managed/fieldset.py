@@ -233,16 +233,6 @@ def intersection(a: FieldSet, b: FieldSet) -> FieldSet:
     return both
 
 
-def contains(fields: FieldSet, *path: str) -> bool:
-    """Whether the element at this path is in the set."""
-    for name in path:
-        below = fields.get(name)
-        if below is None:
-            return False
-        fields = below
-    return bool(path) and (not fields or SELF in fields)
-
-
 def paths(fields: FieldSet) -> Iterator[tuple[str, ...]]:
     """Every element in the set as its path, those of one level before those below."""
     for name, below in fields.items():

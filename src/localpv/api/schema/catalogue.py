@@ -90,11 +90,6 @@ class Catalogue:
                 child["description"] = text
         return schema
 
-    def group_version_kinds(self, name: str) -> list[dict[str, str]]:
-        """The kinds that a definition stands for: one, none, or (DeleteOptions) one in each group."""
-        kinds: list[dict[str, str]] = self._definition(name).get("x-kubernetes-group-version-kind", [])
-        return kinds
-
     def _definitions(self) -> dict[str, msgspec.Raw]:
         if self._raw is None:
             text = (self._folder / "kubernetes.json").read_bytes()

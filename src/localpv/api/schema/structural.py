@@ -13,7 +13,6 @@ from localpv.api.schema.values import check_values
 
 Schema = dict[str, Any]
 
-META_FIELDS: Final = ("apiVersion", "kind", "metadata")
 
 _TYPES: Final = {
     "string": Type.STRING,

@@ -162,7 +162,7 @@ def resources_of(crd: Object) -> list[Resource]:
     """What is served because of an established definition: one resource per served version.
 
     All versions are stored under one key, in the storage version's form; without webhooks a conversion changes
-    nothing but the apiVersion (`as_version`).
+    nothing but the apiVersion.
     """
     if not is_established(crd):
         return []
@@ -196,8 +196,3 @@ def resources_of(crd: Object) -> list[Resource]:
 def schema_name(group: str, version: str, kind: str) -> str:
     """The name of a custom kind in OpenAPI: the group backwards, the version, the kind."""
     return ".".join([*reversed(group.split(".")), version, kind])
-
-
-def as_version(obj: Object, resource: Resource) -> Object:
-    """A stored custom object as this version of its resource shows it."""
-    return obj if obj.get("apiVersion") == resource.api_version else {**obj, "apiVersion": resource.api_version}

@@ -13,7 +13,6 @@ from localpv.apiserver.kinds import configmap
 from localpv.apiserver.kinds.base import Strategy
 
 OPAQUE = "Opaque"
-SERVICE_ACCOUNT_TOKEN = "kubernetes.io/service-account-token"
 SERVICE_ACCOUNT_NAME = "kubernetes.io/service-account.name"
 TLS = "kubernetes.io/tls"
 

@@ -183,11 +183,6 @@ def to_scale(obj: Object, paths: ScalePaths = BUILT_IN) -> Object:
     }
 
 
-def validate_scale(scale: Object) -> FieldErrors:
-    """What is wrong with a Scale that a client sent."""
-    return nonnegative(scale.get("spec", {}), "spec", "replicas")
-
-
 def apply_scale(obj: Object, scale: Object, paths: ScalePaths = BUILT_IN) -> None:
     """Set the number of replicas in `obj` to what the Scale asks for; nothing else of a Scale can be changed."""
     *way, last = paths.spec.removeprefix(".").split(".")

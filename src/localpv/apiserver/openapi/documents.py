@@ -72,21 +72,6 @@ class Documents:
         # Without the lock: whoever announces a change must not wait for a document that is being built.
         self._change += 1
 
-    def v3_index(self) -> bytes:
-        """`/openapi/v3`: where the document of each group and version is."""
-        return self._v3_index().plain()
-
-    def v3(self, path: str) -> bytes | None:
-        """The document of `api/v1` or `apis/GROUP/VERSION`; None when there is no such group and version."""
-        kept = self._v3(path.strip("/"))
-        return None if kept is None else kept.plain()
-
-    def v2_json(self) -> bytes:
-        return self._v2_json().plain()
-
-    def v2_protobuf(self) -> bytes:
-        return self._v2_protobuf().plain()
-
     def respond(
         self, path: str, *, accept: str = "", accept_encoding: str = "", if_none_match: str = "", hash: str = ""
     ) -> Answer | None:

@@ -67,10 +67,6 @@ class Cleaner:
         """Let a new configuration take effect on how many disks are cleaned at once."""
         self._slots.resize(configuration.cleanings_at_once)
 
-    def look_at(self, name: str) -> None:
-        """Look at a record now, for example because something was unmounted."""
-        self._queue.add(name)
-
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._controller.run(), name="clean")

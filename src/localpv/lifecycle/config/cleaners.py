@@ -82,10 +82,6 @@ class Cleaner:
     given: tuple[str, ...]
     """As the configuration has it; a cleaning Job runs this."""
 
-    @property
-    def built_in(self) -> bool:
-        return self.method[0] in METHODS
-
 
 def leaves_data(method: Sequence[str]) -> bool:
     """Whether a built-in method leaves old blocks on a device that can be read; of commands nobody knows."""

@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from localpv.api.kinds import Node, PersistentVolume, Pod
-from localpv.lifecycle.matching import fitting
+from localpv.api.kinds import Node, Pod
 from localpv.lifecycle.schedule import amounts, demands, phrases, rules, taints
 from localpv.lifecycle.schedule.places import FINISHED, Place
 
@@ -27,8 +26,6 @@ class Refusal:
     """Of status.reason and of the event: `OutOfcpu`, `NodeAffinity`, `NodePorts`, `TaintToleration`."""
 
     message: str
-    phrase: str
-    """The same in the words of the scheduler."""
 
 
 def check(pod: Pod, node: Node, pods: Iterable[Pod]) -> list[Refusal]:
@@ -39,12 +36,6 @@ def check(pod: Pod, node: Node, pods: Iterable[Pod]) -> list[Refusal]:
         if other.key != pod.key and other.status.phase not in FINISHED:
             place.put(demands.read(other))
     return [*_lacking(demand, place), *_unfit(demand, place, node)]
-
-
-def fits(pod: Pod, node: Node, pods: Iterable[Pod], volumes: Iterable[PersistentVolume] = ()) -> list[str]:
-    """Why the node will not do, volumes included, in the words of the scheduler; nothing when it will."""
-    elsewhere = any(not fitting.fits_node(volume, node) for volume in volumes)
-    return [*(refusal.phrase for refusal in check(pod, node, pods)), *((phrases.VOLUME_NODE,) if elsewhere else ())]
 
 
 def _lacking(demand: demands.Demand, place: Place) -> Iterator[Refusal]:
@@ -59,7 +50,6 @@ def _lacking(demand: demands.Demand, place: Place) -> Iterator[Refusal]:
         yield Refusal(
             f"OutOf{resource}",
             f"Node didn't have enough resource: {resource}, {numbers}",
-            rules.phrase_for(resource),
         )
 
 
@@ -76,4 +66,4 @@ def _unfit(demand: demands.Demand, place: Place, node: Node) -> Iterator[Refusal
 
 
 def _predicate(name: str, phrase: str) -> Refusal:
-    return Refusal(name, f"Predicate {name} failed: {phrase}", phrase)
+    return Refusal(name, f"Predicate {name} failed: {phrase}")

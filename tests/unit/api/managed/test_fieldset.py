@@ -77,16 +77,6 @@ def test_difference_with_nothing_in_common_is_the_very_same_set(paths: frozenset
     assert not fieldset.difference(fields, fields)
 
 
-def test_membership_of_a_field_is_not_that_of_its_parent() -> None:
-    fields: FieldSet = {"f:data": {"f:a": {}}, "f:labels": {".": {}, "f:b": {}}}
-
-    assert fieldset.contains(fields, "f:data", "f:a")
-    assert not fieldset.contains(fields, "f:data")
-    assert fieldset.contains(fields, "f:labels")
-    assert not fieldset.contains(fields, "f:labels", "f:c")
-    assert not fieldset.contains(fields)
-
-
 def test_elements_are_printed_numbers_before_text() -> None:
     names = ['v:"b"', "v:10", "v:9", 'k:{"port":443}', 'k:{"port":80}', "f:z", "i:2", ".", 'v:"a"', "v:true"]
 

@@ -175,7 +175,3 @@ def test_each_served_version_is_a_resource_of_its_own() -> None:
     assert second.custom
     assert not second.namespaced
     assert definitions.storage_version(crd) == "v1"
-    assert definitions.as_version({"apiVersion": "example.com/v1", "spec": {}}, first) == {
-        "apiVersion": "example.com/v1beta1",
-        "spec": {},
-    }

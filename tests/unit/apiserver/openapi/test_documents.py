@@ -44,9 +44,13 @@ class World:
         self.documents = Documents(lambda: self.resources, Catalogue(), lambda resource: self.schema)
 
     def v3(self, path: str) -> Any:
-        found = self.documents.v3(path)
-        assert found is not None
-        return json.loads(found)
+        return json.loads(self.get(f"/openapi/v3/{path.strip('/')}").body)
+
+    def index(self) -> bytes:
+        return self.get("/openapi/v3").body
+
+    def v2(self, accept: str = "") -> bytes:
+        return self.get("/openapi/v2", accept=accept).body
 
     def get(self, path: str, **more: str) -> Answer:
         answer = self.documents.respond(path, **more)
@@ -79,7 +83,7 @@ def operations(document: Any) -> Iterator[tuple[str, str, Any]]:
 
 
 def test_the_index_leads_to_a_document_for_every_group_and_version(shared: World) -> None:
-    index = json.loads(shared.documents.v3_index())["paths"]
+    index = json.loads(shared.index())["paths"]
     assert set(index) == {resource.path.strip("/") for resource in shared.resources}
     for path, entry in index.items():
         address, _, hash = entry["serverRelativeURL"].partition("?hash=")
@@ -88,16 +92,16 @@ def test_the_index_leads_to_a_document_for_every_group_and_version(shared: World
 
 
 def test_every_reference_of_every_document_leads_somewhere(shared: World) -> None:
-    documents = [shared.v3(path) for path in json.loads(shared.documents.v3_index())["paths"]]
+    documents = [shared.v3(path) for path in json.loads(shared.index())["paths"]]
     for document in documents:
         schemas = document["components"]["schemas"]
         assert {target.rpartition("/")[2] for target in references(document)} <= set(schemas)
-    old = json.loads(shared.documents.v2_json())
+    old = json.loads(shared.v2())
     assert {target.removeprefix("#/definitions/") for target in references(old)} == set(old["definitions"])
 
 
 def test_every_operation_has_an_id_of_its_own(shared: World) -> None:
-    old = json.loads(shared.documents.v2_json())
+    old = json.loads(shared.v2())
     ids = [operation["operationId"] for _, _, operation in operations(old)]
     assert len(ids) == len(set(ids)) > 200
     assert {"listCoreV1PodForAllNamespaces", "createCoreV1NamespacedPodBinding", "readCoreV1PersistentVolume",
@@ -122,7 +126,7 @@ def test_patching_any_kind_allows_dry_run_and_field_validation(shared: World) ->
 
 def test_custom_kinds_offer_no_strategic_merge_patch(shared: World) -> None:
     strategic = "application/strategic-merge-patch+json"
-    old = json.loads(shared.documents.v2_json())["paths"]
+    old = json.loads(shared.v2())["paths"]
     assert strategic in old["/api/v1/persistentvolumes/{name}"]["patch"]["consumes"]
     assert strategic not in old["/apis/localpv.dev/v1alpha1/localdisks/{name}"]["patch"]["consumes"]
 
@@ -152,14 +156,14 @@ def test_a_field_of_a_volume_is_explained(shared: World) -> None:
 
 
 def test_v2_writes_quantities_and_int_or_string_as_strings(shared: World) -> None:
-    definitions = json.loads(shared.documents.v2_json())["definitions"]
+    definitions = json.loads(shared.v2())["definitions"]
     assert definitions["io.k8s.apimachinery.pkg.api.resource.Quantity"]["type"] == "string"
     port = definitions["io.k8s.apimachinery.pkg.util.intstr.IntOrString"]
     assert (port["type"], port["format"]) == ("string", "int-or-string")
 
 
 def test_v2_keeps_the_fields_of_the_schema_of_schemas_whatever_they_are_called(shared: World) -> None:
-    definitions = json.loads(shared.documents.v2_json())["definitions"]
+    definitions = json.loads(shared.v2())["definitions"]
     name = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
     assert {"$ref", "default", "oneOf", "not", "nullable", "allOf"} <= set(definitions[name]["properties"])
 
@@ -179,17 +183,17 @@ def test_a_custom_kind_is_published_under_its_group_backwards(shared: World) -> 
 
 def test_a_changed_custom_kind_shows_after_invalidation() -> None:
     world = World()
-    index = json.loads(world.documents.v3_index())["paths"]
-    world.documents.v2_json()
+    index = json.loads(world.index())["paths"]
+    world.v2()
 
     world.schema = {"type": "object", "properties": {"status": {"type": "object"}}}
     world.documents.invalidate()
 
     disk = world.v3("apis/localpv.dev/v1alpha1")["components"]["schemas"]["dev.localpv.v1alpha1.LocalDisk"]
     assert set(disk["properties"]) == {"apiVersion", "kind", "metadata", "status"}
-    definitions = json.loads(world.documents.v2_json())["definitions"]
+    definitions = json.loads(world.v2())["definitions"]
     assert "status" in definitions["dev.localpv.v1alpha1.LocalDisk"]["properties"]
-    changed = json.loads(world.documents.v3_index())["paths"]
+    changed = json.loads(world.index())["paths"]
     assert {path for path in index if index[path] != changed[path]} == {"apis/localpv.dev/v1alpha1"}
 
 
@@ -202,23 +206,23 @@ def test_documents_of_built_in_kinds_are_built_once() -> None:
             return super().openapi(name)
 
     documents = Documents(lambda: [*BUILT_IN, DISK], Watched(), lambda resource: DISK_SCHEMA)
-    first = documents.v3("api/v1")
+    first = documents.respond("/openapi/v3/api/v1")
     assert "io.k8s.api.core.v1.Pod" in asked
     asked.clear()
     documents.invalidate()
-    assert documents.v3("api/v1") == first
+    assert documents.respond("/openapi/v3/api/v1") == first
     assert asked == []
 
 
 def test_a_custom_kind_that_is_gone_is_gone_from_all_documents() -> None:
     world = World()
-    assert world.documents.v3("apis/localpv.dev/v1alpha1")
+    assert world.v3("apis/localpv.dev/v1alpha1")
     world.resources.remove(DISK)
     world.documents.invalidate()
-    assert world.documents.v3("apis/localpv.dev/v1alpha1") is None
-    assert "apis/localpv.dev/v1alpha1" not in json.loads(world.documents.v3_index())["paths"]
-    assert b"LocalDisk" not in world.documents.v2_json()
-    assert b"LocalDisk" not in world.documents.v2_protobuf()
+    assert world.documents.respond("/openapi/v3/apis/localpv.dev/v1alpha1") is None
+    assert "apis/localpv.dev/v1alpha1" not in json.loads(world.index())["paths"]
+    assert b"LocalDisk" not in world.v2()
+    assert b"LocalDisk" not in world.v2(PROTOBUF)
 
 
 def test_a_change_while_a_document_is_built_is_not_lost() -> None:
@@ -232,14 +236,15 @@ def test_a_change_while_a_document_is_built_is_not_lost() -> None:
         return schema
 
     documents = Documents(lambda: world.resources, Catalogue(), slow)
-    thread = threading.Thread(target=documents.v3, args=("apis/localpv.dev/v1alpha1",))
+    thread = threading.Thread(target=documents.respond, args=("/openapi/v3/apis/localpv.dev/v1alpha1",))
     thread.start()
     building.wait(10)
     world.schema = {"type": "object", "properties": {"late": {"type": "string"}}}
     documents.invalidate()
     change_made.set()
     thread.join(10)
-    assert b'"late"' in (documents.v3("apis/localpv.dev/v1alpha1") or b"")
+    answer = documents.respond("/openapi/v3/apis/localpv.dev/v1alpha1")
+    assert answer is not None and b'"late"' in answer.body
 
 
 def test_nothing_is_built_before_somebody_asks() -> None:
@@ -310,5 +315,5 @@ def test_there_is_no_document_for_what_does_not_exist(shared: World, path: str) 
 
 
 def test_what_is_kept_is_small(shared: World) -> None:
-    shared.documents.v3_index(), shared.documents.v2_json(), shared.documents.v2_protobuf()
+    shared.index(), shared.v2(), shared.v2(PROTOBUF)
     assert sum(len(kept.gzipped) for kept in shared.documents._kept.values()) < 300_000

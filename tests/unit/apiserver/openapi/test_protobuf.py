@@ -14,6 +14,7 @@ from localpv.api.resources import BUILT_IN
 from localpv.api.schema.catalogue import Catalogue
 from localpv.apiserver.openapi import Documents, protobuf
 
+PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 Fields = dict[int, list[Any]]
 
 
@@ -61,9 +62,15 @@ def members(document: Fields, number: int, inner: int) -> dict[str, Fields]:
     return named([entry for piece in document[number] for entry in decode(piece)[inner]])
 
 
+def get(documents: Documents, accept: str) -> bytes:
+    answer = documents.respond("/openapi/v2", accept=accept)
+    assert answer is not None
+    return answer.body
+
+
 def test_the_document_has_the_paths_and_definitions_of_the_json_one() -> None:
     documents = Documents(lambda: BUILT_IN, Catalogue(), lambda resource: None)
-    written, expected = decode(documents.v2_protobuf()), json.loads(documents.v2_json())
+    written, expected = decode(get(documents, PROTOBUF)), json.loads(get(documents, "application/json"))
 
     assert written[1] == [b"2.0"]
     paths, definitions = members(written, 8, 2), members(written, 9, 1)
@@ -78,7 +85,7 @@ def test_the_document_has_the_paths_and_definitions_of_the_json_one() -> None:
 def test_a_patch_can_be_found_by_the_kind_it_is_for() -> None:
     """kubectl looks for the media types of a patch this way."""
     documents = Documents(lambda: BUILT_IN, Catalogue(), lambda resource: None)
-    item = members(decode(documents.v2_protobuf()), 8, 2)["/api/v1/persistentvolumes/{name}"]
+    item = members(decode(get(documents, PROTOBUF)), 8, 2)["/api/v1/persistentvolumes/{name}"]
     patch = decode(item[8][0])
     extensions = {name: json.loads(value[2][0]) for name, value in named(patch[13]).items()}
     assert extensions["x-kubernetes-group-version-kind"] == {"group": "", "version": "v1", "kind": "PersistentVolume"}

@@ -64,7 +64,7 @@ def one_mount(volume: Path, *, at: Path, root: str = "/") -> OneMount:
         mount_id = Numbers.of(fd).mount_id
     finally:
         os.close(fd)
-    mount = Mount(mount_id=mount_id, parent_id=1, device=DeviceNumber(8, 1), root=root, mount_point=at)
+    mount = Mount(mount_id=mount_id, device=DeviceNumber(8, 1), root=root, mount_point=at)
     return OneMount(volume=volume, mount=mount)
 
 

@@ -201,7 +201,6 @@ def test_empty_texts_count_as_absent() -> None:
 def test_cleaner_is_a_built_in_method_or_a_command(command: str, method: tuple[str, ...]) -> None:
     cleaner = class_of(f"blockCleanerCommand: {command}").block_cleaner
     assert cleaner is not None and cleaner.method == method
-    assert cleaner.built_in is not method[0].startswith("/")
 
 
 def test_script_for_file_systems_is_the_built_in_one() -> None:

@@ -452,7 +452,7 @@ async def test_partition_is_not_offered_while_its_whole_disk_is_a_volume(world: 
     world.machine.link(f"{FOLDER}/whole", "/dev/sdb")
     await world.publish("whole")
 
-    world.machine.add_disk("/dev/sdb1", parent="sdb", partition_number=1)
+    world.machine.add_disk("/dev/sdb1", parent="sdb")
     world.machine.link(f"{FOLDER}/a-part", "/dev/sdb1")
 
     await world.until("a-part", "Unavailable", "DuplicateDevice")

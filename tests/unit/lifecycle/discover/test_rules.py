@@ -44,7 +44,7 @@ def a_device(**known: Any) -> BlockDevice:
 
 
 def a_mount(**known: Any) -> Mount:
-    base = {"mount_id": 70, "parent_id": 1, "device": SDB, "root": "/", "mount_point": FOLDER / "a", "options": ("rw",)}
+    base = {"mount_id": 70, "device": SDB, "root": "/", "mount_point": FOLDER / "a", "options": ("rw",)}
     return Mount(**{**base, **known})
 
 

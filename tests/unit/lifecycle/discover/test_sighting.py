@@ -15,7 +15,7 @@ DISK, ROOT = DeviceNumber(8, 16), DeviceNumber(8, 1)
 
 
 def mount(number: int, at: str, *, root: str = "/", device: DeviceNumber = DISK) -> Mount:
-    return Mount(mount_id=number, parent_id=1, device=device, root=root, mount_point=Path(at))
+    return Mount(mount_id=number, device=device, root=root, mount_point=Path(at))
 
 
 TOP = mount(1, "/", device=ROOT)

@@ -5,17 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.unit.lifecycle.matching.samples import volume
 from tests.unit.lifecycle.schedule.samples import node, pod
 
-from localpv.lifecycle.schedule import admission, phrases
+from localpv.lifecycle.schedule import admission
 
 PORT = [{"name": "main", "ports": [{"containerPort": 80, "hostPort": 8080}]}]
 
 
 def test_a_pod_that_fits_is_let_in() -> None:
     assert admission.check(pod(cpu="1"), node(), [pod("other", cpu="2")]) == []
-    assert admission.fits(pod(cpu="1"), node(), [], [volume(node="node")]) == []
 
 
 @pytest.mark.parametrize(
@@ -68,10 +66,3 @@ def test_a_pod_does_not_stand_in_its_own_way_and_finished_ones_in_nobodys() -> N
 def test_resources_that_the_node_does_not_know_are_not_its_own_to_refuse() -> None:
     wanted = pod(containers=[{"name": "main", "resources": {"requests": {"example.com/gpu": "1"}}}])
     assert admission.check(wanted, node(), []) == []
-
-
-@pytest.mark.seed("AFF-4")
-def test_a_volume_of_another_node_is_named_though_it_is_no_ground_to_refuse_the_pod() -> None:
-    elsewhere = volume(node="another")
-    assert admission.fits(pod(), node(), [], [elsewhere]) == [phrases.VOLUME_NODE]
-    assert admission.check(pod(), node(), []) == []
