@@ -402,8 +402,9 @@ def test_volume_that_is_claimed_while_its_offer_is_taken_back_stays(world: World
     assert world.disk.spec.volume is not None and world.disk.spec.volume.uid == world.volume.metadata.uid
 
 
-def test_offer_that_others_keep_from_going_is_taken_back_once(world: World) -> None:
-    world.volumes.holds = False
+@pytest.mark.parametrize("by_cluster", [False, True], ids=["pre-bound", "bound"])
+def test_offer_that_others_keep_from_going_is_taken_back_once(world: World, by_cluster: bool) -> None:
+    world.by_cluster, world.volumes.holds = by_cluster, False
     world.published()
     world.bind()
     world.release()
