@@ -32,7 +32,7 @@ from queue import SimpleQueue
 import mutations
 import sandbox
 from mutations import Mutation
-from reach_map import Place, ReachMap, outcomes
+from reach_map import Place, ReachMap, Test, outcomes
 
 ROOT = Path(__file__).parent.parent
 SOURCE = "src/localpv/"
@@ -152,39 +152,46 @@ class ByUnitTests:
     """The others, each with the unit tests that pass with it."""
 
 
-def by_unit_tests(chosen: list[Mutation], place: Place, reach: ReachMap, *, together: int) -> ByUnitTests:
-    """Try unit tests in one sandbox for all changes; they need nothing of the machine, so that is nothing to share."""
+def by_unit_tests(chosen: list[Mutation], place: Place, reach: ReachMap, *, most: float, together: int) -> ByUnitTests:
+    """Try unit tests in one sandbox for all changes: they need nothing of the machine, so there is nothing to share."""
     folder = place.tree.parent / "changes"
     folder.mkdir()
-    orders: list[dict[str, object]] = [{}]
-    tests: dict[int, list[str]] = {}
-    for number, one in enumerate(chosen, 1):
-        reaching = [] if one.at_import else reach.tests_of(one.module, one.function)
-        tests[number] = [test.name for test in reaching if test.name.startswith("tests/unit/")]
-        changed = folder / f"{number}.py"
-        changed.write_bytes(one.applied((place.tree / one.module).read_bytes()))
-        order = {"number": number, "module": one.module, "function": one.outermost, "changed": str(changed)}
-        if tests[number]:
-            orders.append({**order, "tests": tests[number]})
-    names = sorted({name for found in tests.values() for name in found})
-    orders[0] = {"number": 0, "tests": names}
-    (folder / "orders").write_text("".join(f"{json.dumps(one)}\n" for one in orders))
-    env = {"MUTANTS_TRIED": str(folder / "orders"), "MUTANTS_TOGETHER": str(together)}
-    files = sorted({name.partition("::")[0] for name in names})
+    tests: dict[int, dict[str, float]] = {}
+    with open(folder / "orders", "w") as orders:
+        for number, one in enumerate(chosen, 1):
+            reaching = [] if one.at_import else tests_for(one, reach, most)
+            tests[number] = {test.name: test.seconds for test in reaching if test.name.startswith("tests/unit/")}
+            changed = folder / f"{number}.py"
+            changed.write_bytes(one.applied((place.tree / one.module).read_bytes()))
+            order = {"number": number, "module": one.module, "function": one.outermost, "changed": str(changed)}
+            if tests[number]:
+                orders.write(json.dumps({**order, "tests": tests[number]}) + "\n")
+    files = sorted({name.partition("::")[0] for found in tests.values() for name in found})
     verdicts, left = [], dict(enumerate(chosen, 1))
     passed: dict[int, frozenset[str]] = defaultdict(frozenset)
     if files:
+        env = {"MUTANTS_TRIED": str(folder / "orders"), "MUTANTS_TOGETHER": str(together)}
         ended = place.pytest(["-p", "forks_plugin", *files], timeout=6 * 3600, env=env, wanted=("verdicts",))
+        if not ended.files["verdicts"]:
+            raise SystemExit(f"no unit test runs in a sandbox:\n{ended.said}")
         for line in ended.files["verdicts"].splitlines():
             answer = json.loads(line)
             number = answer["number"]
-            if answer["said"] == "control":
-                tell("".join(f"fails in a sandbox: {one}\n" for one in answer["failed"]).strip())
-            elif answer["said"] == "noticed":
+            if answer["said"] == "noticed":
                 verdicts.append(Verdict(left.pop(number), noticed=True, by=answer["by"]))
             elif answer["said"] == "passed":
                 passed[number] = frozenset(tests[number])
     return ByUnitTests(verdicts, [(one, passed[number]) for number, one in left.items()])
+
+
+def tests_for(mutation: Mutation, reach: ReachMap, most: float) -> list[Test]:
+    """Those that reach a change, as far as there is time for them; one at least."""
+    tests: list[Test] = []
+    for test in reach.tests_of(mutation.module, "" if mutation.at_import else mutation.function):
+        if tests and sum(one.seconds for one in tests) + test.seconds > most:
+            break
+        tests.append(test)
+    return tests
 
 
 class Controls:
@@ -216,22 +223,16 @@ def attempt(
     mutation: Mutation, place: Place, reach: ReachMap, controls: Controls, *, passed: frozenset[str], most: float
 ) -> Verdict:
     """Whether a test notices a change; those that have passed with it are not run again."""
-    tests: list[str] = []
-    total = 0.0
-    for test in reach.tests_of(mutation.module, "" if mutation.at_import else mutation.function):
-        total += test.seconds
-        if total < most or not tests:
-            tests.append(test.name)
-    if not tests:
+    found = tests_for(mutation, reach, most)
+    if not found:
         return Verdict(mutation, noticed=False, by="no test reaches it")
-    count = len(tests)
-    tests = [one for one in tests if one not in passed]
+    tests = [one.name for one in found if one.name not in passed]
+    seconds = 90 + 4 * sum(one.seconds for one in found)
     original = place.tree / mutation.module
     with tempfile.NamedTemporaryFile(dir=place.tree.parent, suffix=".py") as changed:
         changed.write(mutation.applied(original.read_bytes()))
         changed.flush()
         while tests:
-            seconds = 90 + 4 * min(total, most)
             ended = place.pytest(["-x", *tests], timeout=seconds, instead={Path(changed.name): original})
             if ended.code == 0:
                 break
@@ -247,7 +248,7 @@ def attempt(
             if not controls.fails_anyway(failed[0]):
                 return Verdict(mutation, noticed=True, by=failed[0])
             tests = tests[tests.index(failed[0]) + 1 :]
-    return Verdict(mutation, noticed=False, by=f"{count} tests do not fail by it")
+    return Verdict(mutation, noticed=False, by=f"{len(found)} tests do not fail by it")
 
 
 def tell(text: str) -> None:
@@ -313,7 +314,7 @@ def main() -> int:
             say(verdict)
             return verdict
 
-        units = by_unit_tests(chosen, place, reach, together=options.jobs)
+        units = by_unit_tests(chosen, place, reach, most=options.seconds, together=options.jobs)
         for verdict in units.verdicts:
             say(verdict)
         verdicts += units.verdicts

@@ -1,9 +1,10 @@
 """Tries changes in children of a pytest that has collected already: to load and collect takes longer than most tests.
 
 MUTANTS_TRIED names a file of orders, a line of JSON each: its number, the module, the outermost function that is
-changed, the file with the changed source, and the tests, the first ones first. Order 0 has no change: a test that fails
-there fails by itself and is left out of all others. Answers are lines of JSON in the file
-verdicts of the folder MUTANTS_ANSWERS, /tmp.
+changed, the file with the changed source, and the tests, the first ones first, with the seconds that each usually
+takes. Answers are lines of JSON in the file verdicts of the folder MUTANTS_ANSWERS, /tmp.
+
+A test that fails is run without the change as well, once; if it fails then too, no order hears of it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ PATIENCE_SECONDS = float(os.environ.get("MUTANTS_PATIENCE", "20"))
 
 @dataclass
 class Child:
-    number: int
+    order: dict[str, Any]
     pid: int
     ended: int
     """Something to read there: it has answered, or is no more."""
@@ -43,22 +44,35 @@ class Child:
             os.killpg(self.pid, signal.SIGKILL)  # with all that it has started
         os.waitpid(self.pid, 0)
         answer: dict[str, Any] = {"said": "noticed", "by": "nothing goes on" if in_time else "they run for ever"}
-        with contextlib.suppress(FileNotFoundError), open(f"{ANSWERS}/answer-{self.number}") as file:
+        with contextlib.suppress(FileNotFoundError), open(_answer_of(self.order)) as file:
             answer = json.load(file) if in_time else answer
-        with open(f"{ANSWERS}/verdicts", "a") as file:
-            file.write(json.dumps({"number": self.number, **answer}) + "\n")
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(_answer_of(self.order))
         return answer
 
 
 class Reports:
     def __init__(self) -> None:
         self.failed: list[str] = []
-        self.seconds: dict[str, float] = {}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self.seconds[report.nodeid] = self.seconds.get(report.nodeid, 0.0) + report.duration
-        if report.outcome == "failed" and report.nodeid not in self.failed:
+        if report.outcome == "failed":
             self.failed.append(report.nodeid)
+
+
+class Controls:
+    """What tests do without a change."""
+
+    def __init__(self, items: dict[str, pytest.Item]) -> None:
+        self._items = items
+        self._passes: dict[str, bool] = {}
+
+    def fails(self, test: str) -> bool:
+        if test not in self._passes:
+            child = _start(self._items, {"number": 0, "tests": {test: 60.0}})
+            ended = bool(select.select([child.ended], [], [], max(0.0, child.until - time.monotonic()))[0])
+            self._passes[test] = child.end(in_time=ended)["said"] == "passed"
+        return not self._passes[test]
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -66,57 +80,59 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     if not ORDERS:
         return None
     items = {item.nodeid: item for item in session.items}
+    controls = Controls(items)
     with open(ORDERS) as file:
-        control, *waiting = (json.loads(line) for line in file)
-    child = _start(items, control, seconds=3600.0)
-    select.select([child.ended], [], [])
-    unchanged = child.end(in_time=True)
-    usual: dict[str, float] = unchanged["seconds"]
-    waiting.reverse()
+        waiting = [json.loads(line) for line in file][::-1]
     running: dict[int, Child] = {}
     while waiting or running:
         while waiting and len(running) < TOGETHER:
-            order = waiting.pop()
-            order["tests"] = [one for one in order["tests"] if one in usual and one not in unchanged["failed"]]
-            child = _start(items, order, seconds=PATIENCE_SECONDS + 8 * sum(usual[one] for one in order["tests"]))
+            child = _start(items, waiting.pop())
             running[child.ended] = child
         ready = select.select(list(running), [], [], 0.5)[0]
         for child in [one for one in running.values() if one.ended in ready or one.until < time.monotonic()]:
-            child.end(in_time=child.ended in ready)
             del running[child.ended]
+            answer = child.end(in_time=child.ended in ready)
+            if answer["said"] == "noticed" and answer["by"] in items and controls.fails(answer["by"]):
+                del child.order["tests"][answer["by"]]
+                waiting.append(child.order)
+                continue
+            with open(f"{ANSWERS}/verdicts", "a") as file:
+                file.write(json.dumps({"number": child.order["number"], **answer}) + "\n")
     return True
 
 
-def _start(items: dict[str, pytest.Item], order: dict[str, Any], *, seconds: float) -> Child:
+def _start(items: dict[str, pytest.Item], order: dict[str, Any]) -> Child:
     reading, writing = os.pipe()
     if pid := os.fork():
         os.close(writing)
-        return Child(order["number"], pid, reading, time.monotonic() + seconds)
+        return Child(order, pid, reading, time.monotonic() + PATIENCE_SECONDS + 4 * sum(order["tests"].values()))
     try:
         os.setsid()
         said = _try(items, order)
-        with open(f"{ANSWERS}/answer-{order['number']}", "w") as file:
+        with open(_answer_of(order), "w") as file:
             json.dump(said, file)
     finally:
         os.write(writing, b".")
         os._exit(0)
 
 
+def _answer_of(order: dict[str, Any]) -> str:
+    return f"{ANSWERS}/answer-{order['number']}"
+
+
 def _try(items: dict[str, pytest.Item], order: dict[str, Any]) -> dict[str, Any]:
     if order["number"] and (why := _change(order)):
         return {"said": "not tried", "by": why}
-    reports = Reports()
     tests = [items[one] for one in order["tests"] if one in items]
     if not tests:
         return {"said": "not tried", "by": "no test"}
+    reports = Reports()
     tests[0].config.pluginmanager.register(reports)
     for index, item in enumerate(tests):
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=next(iter(tests[index + 1 :]), None))
-        if order["number"] and reports.failed:
+        if reports.failed:
             return {"said": "noticed", "by": reports.failed[0]}
-    if order["number"]:
-        return {"said": "passed"}
-    return {"said": "control", "failed": reports.failed, "seconds": reports.seconds}
+    return {"said": "passed"}
 
 
 def _change(order: dict[str, Any]) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from localpv.api import well_known
 from localpv.api.kinds import (
     ClaimReference,
     ObjectMeta,
@@ -37,7 +38,7 @@ from localpv.lifecycle.release.deciding import (
     Tell,
     Wait,
 )
-from localpv.lifecycle.volumes import BOUND_BY_CONTROLLER, FINALIZER, RECLAIM
+from localpv.model.disk_labels import FINALIZER, RECLAIM
 
 UID, CLAIM = "uid-1", "claim-1"
 EARLIER, LATER = "2030-01-01T00:00:00Z", "2030-01-02T00:00:00Z"
@@ -104,7 +105,7 @@ def without_volume(**spec: Any) -> LocalDisk:
 
 def used(volume: PersistentVolume) -> PersistentVolume:
     """The binder has left its word on it: somebody had it."""
-    meta = msgspec.structs.replace(volume.metadata, annotations={BOUND_BY_CONTROLLER: "yes"})
+    meta = msgspec.structs.replace(volume.metadata, annotations={well_known.BOUND_BY_CONTROLLER: "yes"})
     return msgspec.structs.replace(volume, metadata=meta)
 
 
