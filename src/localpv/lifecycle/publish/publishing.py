@@ -112,11 +112,8 @@ class Publisher:
             await self._choose_other_name(disk, found)
         elif await self._goes(found):
             pass  # we are called again when it is gone
-        elif offers.is_unclaimed(found) and offers.is_withdrawn(disk):
-            # If it is being deleted already, we are called again when it is gone. Recorded again, it would be taken
-            # back again, for as long as others hold it.
-            if not found.metadata.deleting:
-                await self._take_back(disk, found)
+        elif offers.is_unclaimed(found) and offers.is_withdrawn(disk) and not found.metadata.deleting:
+            await self._take_back(disk, found)
         else:
             await self._adopt(disk, found)
 

@@ -13,7 +13,6 @@ from tests.unit.lifecycle.clean.world import CHUNKS, NODE, World
 from localpv import errors
 from localpv.lifecycle.clean.cleaner import Cleaner
 from localpv.lifecycle.clean.machine import Limits
-from localpv.testing.clock import settle
 
 
 @pytest.fixture
@@ -141,22 +140,6 @@ async def test_conflicts_and_an_absent_server_are_waited_out(world: World) -> No
         await world.clock.advance(10)
     assert world.cleaning(name).state == "Verified"
     assert world.disk(name).most_running == 1
-
-
-async def test_disk_that_somebody_asks_for_is_looked_at_at_once(world: World) -> None:
-    name = world.add()
-    world.disk(name).users = "is mounted at /a"
-    cleaner = world.cleaner()
-    task = asyncio.create_task(cleaner.run())
-    try:
-        await world.clock.advance(120)
-        world.disk(name).users = ""
-        cleaner.look_at(name)
-        await settle()
-        assert world.cleaning(name).state == "Verified"
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 async def test_cleaner_that_nobody_listens_to_cleans_too(world: World) -> None:

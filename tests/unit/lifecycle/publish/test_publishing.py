@@ -402,21 +402,20 @@ def test_volume_that_is_claimed_while_its_offer_is_taken_back_stays(world: World
     assert world.disk.spec.volume is not None and world.disk.spec.volume.uid == world.volume.metadata.uid
 
 
-@pytest.mark.parametrize("by_cluster", [False, True], ids=["pre-bound", "bound"])
-def test_offer_that_others_keep_from_going_is_taken_back_once(world: World, by_cluster: bool) -> None:
-    world.by_cluster, world.volumes.holds = by_cluster, False
-    world.published()
+def test_used_offer_that_others_keep_from_going_is_taken_back_once_and_cleaned_when_it_is_gone(world: World) -> None:
+    world.by_cluster, world.volumes.holds = True, False
+    used = world.published()
     world.bind()
     world.release()
-    assert world.volume is not None
-    world.volumes.change(SHORT, spec=worlds.replace(world.volume.spec, claim_ref=None))
+    world.volumes.change(SHORT, spec=worlds.replace(used.spec, claim_ref=None))
     world.volumes.phase(SHORT, "Available")
     world.volumes.set_others("others/hold")
     world.fits, world.dirty = False, ""
     world.look()
     world.settle()  # which comes to rest
     assert world.volume is not None and world.volume.metadata.deleting
-    assert world.disk.spec.volume == OfferedVolume(name=SHORT)
+    assert world.disk.spec.volume is not None and world.disk.spec.volume.uid == used.metadata.uid
     world.volumes.set_others()
     world.settle()
-    assert (world.volume, world.disk.spec.volume, world.disk.spec.clean) == (None, None, None)
+    assert world.volume is None
+    assert world.disk.spec.clean is not None and world.disk.spec.clean.volume_uid == used.metadata.uid
