@@ -1,6 +1,6 @@
 # localpv: `make` shows this menu.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-programs run test quick fresh steady check format bench seeds generate mutants clean cluster test-kubernetes setup-kubernetes test-vm conformance
+.PHONY: help setup setup-programs run test quick fresh steady check format size bench seeds generate mutants clean cluster test-kubernetes setup-kubernetes test-vm conformance
 .PHONY: kubernetes-contract kubernetes-placing kubernetes-manager kubernetes-workloads kubernetes-cluster
 
 VENV := .venv
@@ -98,6 +98,9 @@ generate: setup ## Write generated files anew
 	@$(PYTHON) tools/generate_protobuf.py
 	@$(PYTHON) tools/generate_crds.py
 	@$(PYTHON) tools/generate_docs.py
+
+size: setup ## Tell how large the code is, what is there twice, and what a new disk costs (as root; RECORD=TITLE writes it to docs/size.md)
+	@$(PYTHON) tools/size.py $(if $(RECORD),--record "$(RECORD)") $(ARGS)
 
 bench: setup ## Measure the engine and print the figures beside their targets
 	@$(PYTHON) tools/bench.py
