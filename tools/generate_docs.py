@@ -26,7 +26,9 @@ from typing import Any
 import click
 
 from localpv import errors
-from localpv.api.resources import BUILT_IN, Resource
+from localpv.api.resources import Resource
+from localpv.api.stored_resources import EVERY, STORED
+from localpv.apiserver.kinds.stored import NOT_ENFORCED
 from localpv.cli import main as cli
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -463,7 +465,7 @@ def error_table() -> str:
 
 def kinds() -> str:
     groups: dict[str, list[Resource]] = {}
-    for resource in BUILT_IN:
+    for resource in EVERY:
         groups.setdefault(resource.api_version, []).append(resource)
     return table(
         ("group and version", "kinds"),
@@ -472,8 +474,15 @@ def kinds() -> str:
 
 
 def subresources() -> str:
-    rows = ([resource.kind, ", ".join(resource.subresources)] for resource in BUILT_IN if resource.subresources)
+    rows = ([resource.kind, ", ".join(resource.subresources)] for resource in EVERY if resource.subresources)
     return table(("kind", "subresources"), rows)
+
+
+def stored_kinds() -> str:
+    rows = (
+        [resource.kind, f"`{resource.api_version}`", NOT_ENFORCED.get(resource.kind, "nothing")] for resource in STORED
+    )
+    return table(("kind", "group and version", "what its writer is told"), rows)
 
 
 def packages() -> str:
@@ -545,6 +554,7 @@ SECTIONS: dict[str, Callable[..., str]] = {
     "error tree": error_tree,
     "error table": error_table,
     "kinds": kinds,
+    "stored kinds": stored_kinds,
     "subresources": subresources,
     "packages": packages,
     "layers": layers,

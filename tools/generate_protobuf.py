@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from localpv.api import resources
+from localpv.api import resources, stored_resources
 from localpv.api.schema.catalogue import Catalogue
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -115,7 +115,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def all_resources() -> Iterator[resources.Resource]:
-    yield from resources.BUILT_IN
+    yield from stored_resources.EVERY
     yield from resources.REVIEWS
 
 

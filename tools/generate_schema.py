@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from localpv.api import resources
+from localpv.api import resources, stored_resources
 
 PROJECT = Path(__file__).resolve().parent.parent
 TARGET = PROJECT / "src" / "localpv" / "api" / "schema" / "kubernetes.json"
@@ -145,7 +145,7 @@ def read(folder: Path) -> dict[str, Any]:
 
 def select(definitions: dict[str, Any]) -> dict[str, Any]:
     """The definitions that our resources reach, freed of everything but facts."""
-    served = {(resource.group, resource.version) for resource in (*resources.BUILT_IN, *resources.REVIEWS)}
+    served = {(resource.group, resource.version) for resource in (*stored_resources.EVERY, *resources.REVIEWS)}
     chosen: dict[str, Any] = {}
     waiting = list(roots(definitions))
     while waiting:
@@ -163,7 +163,7 @@ def select(definitions: dict[str, Any]) -> dict[str, Any]:
 
 
 def roots(definitions: dict[str, Any]) -> Iterator[str]:
-    for resource in (*resources.BUILT_IN, *resources.REVIEWS):
+    for resource in (*stored_resources.EVERY, *resources.REVIEWS):
         yield resource.schema
         if resource.schema + "List" in definitions:
             yield resource.schema + "List"

@@ -14,7 +14,8 @@ import yaml
 from tests.contract import builders, wire
 
 from localpv.api.protobuf import writing
-from localpv.api.resources import BUILT_IN, REVIEWS, Resource
+from localpv.api.resources import REVIEWS, Resource
+from localpv.api.stored_resources import EVERY
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "PROPFIND", "FROB")
 WEIGHTS = (24, 6, 20, 12, 18, 12, 3, 3, 1, 1, 1)
@@ -141,7 +142,7 @@ OTHERS: tuple[Any, ...] = (
     {"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "x", "uid": "x"}]}},
     {"metadata": {"managedFields": [{"fieldsV1": {"f:metadata": {"k:{}": {}}}}], "finalizers": ["a/b"]}},
 )
-RESOURCES: tuple[Resource, ...] = (*BUILT_IN, *REVIEWS)
+RESOURCES: tuple[Resource, ...] = (*EVERY, *REVIEWS)
 KNOWN = tuple(resource for resource in RESOURCES if resource.kind in {example["kind"] for example in EXAMPLES})
 SUBRESOURCES = (
     "status",

@@ -14,9 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import engine_process
-from tests.contract import builders, wire
+from tests.contract import builders, examples, wire
 
-from localpv.api.resources import BUILT_IN, Resource
+from localpv.api.resources import Resource
+from localpv.api.stored_resources import EVERY
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 VOLUMES = "/api/v1/persistentvolumes"
@@ -201,10 +202,11 @@ def _address(resource: Resource) -> str:
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("resource", BUILT_IN, ids=lambda resource: resource.qualified)
+@pytest.mark.parametrize("resource", EVERY, ids=lambda resource: resource.qualified)
 def test_objects_of_every_kind_with_something_wrong_in_them(api: wire.Api, resource: Resource) -> None:
     chance = random.Random(resource.qualified)
-    good = EXAMPLES.get(resource.kind) or {"metadata": {"name": "fuzz"}, "spec": {"a": 1}}
+    stored = {"metadata": {"name": "fuzz"}, **examples.EXAMPLES.get(resource.kind, {"spec": {"a": 1}})}
+    good = EXAMPLES.get(resource.kind) or stored
     for _ in range(60):
         body = {"apiVersion": resource.api_version, "kind": resource.kind, **_spoil(good, chance)}
         raw = json.dumps(body).encode()

@@ -8,6 +8,7 @@ from functools import partial
 from localpv.api.objects import Object
 from localpv.api.resources import BUILT_IN, REVIEWS, Resource
 from localpv.api.schema.catalogue import Catalogue
+from localpv.api.stored_resources import STORED
 from localpv.apiserver.auth.lookup import Objects
 from localpv.apiserver.kinds import (
     admissionpolicy,
@@ -35,6 +36,7 @@ from localpv.apiserver.kinds import (
     serviceaccount,
     statefulset,
     storageclass,
+    stored,
     volumeattachment,
     webhookconfiguration,
     workload_common,
@@ -59,6 +61,9 @@ def kinds(*, gates: Gates, objects: Objects) -> tuple[Kinds, Catalogue]:
         )
         for resource in (*BUILT_IN, *REVIEWS)
     ]
+    for resource in STORED:
+        load_node = partial(catalogue.node, resource.schema)
+        built_in.append(Kind(resource=resource, strategy=stored.Stored(resource, load_node), load_node=load_node))
     return Kinds(built_in), catalogue
 
 

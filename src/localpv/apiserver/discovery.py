@@ -31,13 +31,20 @@ _GROUP_PRIORITY = {
     "events.k8s.io": 17750,
     "authentication.k8s.io": 17700,
     "authorization.k8s.io": 17600,
+    "autoscaling": 17500,
     "batch": 17400,
+    "networking.k8s.io": 17200,
     "policy": 17100,
     "rbac.authorization.k8s.io": 17000,
     "storage.k8s.io": 16800,
     "admissionregistration.k8s.io": 16700,
     "apiextensions.k8s.io": 16700,
+    "scheduling.k8s.io": 16600,
     "coordination.k8s.io": 16500,
+    "node.k8s.io": 16300,
+    "discovery.k8s.io": 16200,
+    "resource.k8s.io": 16200,
+    "flowcontrol.apiserver.k8s.io": 16100,
 }
 """Higher comes first. Clients resolve a short name that two groups share in this order."""
 
@@ -165,7 +172,9 @@ def group(name: str, resources: Iterable[Resource]) -> dict[str, Any] | None:
 
 def _storage_version_hash(resource: Resource) -> str:
     """Tells clients whether two servers store a resource in the same version; made as Kubernetes makes it."""
-    text = f"{resource.group}/{resource.version}/{resource.kind}"
+    # Both kinds of Events are stored as those of the core.
+    group = "" if resource.stored_as else resource.group
+    text = f"{group}/{resource.version}/{resource.kind}"
     return base64.b64encode(hashlib.sha256(text.encode()).digest()[:8]).decode()
 
 

@@ -102,9 +102,10 @@ def _view_rules() -> list[Object]:
         _rule(
             _READ,
             "",
-            *("configmaps", "namespaces", "persistentvolumeclaims", "persistentvolumeclaims/status", "pods"),
-            *("pods/log", "pods/status", "replicationcontrollers", "replicationcontrollers/scale"),
-            *("replicationcontrollers/status", "serviceaccounts", "services", "services/status"),
+            *("configmaps", "endpoints", "limitranges", "namespaces", "persistentvolumeclaims"),
+            *("persistentvolumeclaims/status", "pods", "pods/log", "pods/status", "replicationcontrollers"),
+            *("replicationcontrollers/scale", "replicationcontrollers/status", "resourcequotas"),
+            *("resourcequotas/status", "serviceaccounts", "services", "services/status"),
         ),
         _rule(_READ, _EVENTS, "events"),
         _rule(
@@ -115,7 +116,12 @@ def _view_rules() -> list[Object]:
             *("replicasets", "replicasets/scale", "replicasets/status"),
             *("statefulsets", "statefulsets/scale", "statefulsets/status"),
         ),
-        _rule(_READ, "batch", "jobs", "jobs/status"),
+        _rule(_READ, "autoscaling", "horizontalpodautoscalers", "horizontalpodautoscalers/status"),
+        _rule(_READ, "batch", "cronjobs", "cronjobs/status", "jobs", "jobs/status"),
+        _rule(_READ, "discovery.k8s.io", "endpointslices"),
+        _rule(_READ, "networking.k8s.io", "ingresses", "ingresses/status", "networkpolicies"),
+        _rule(_READ, "policy", "poddisruptionbudgets", "poddisruptionbudgets/status"),
+        _rule(_READ, "resource.k8s.io", "resourceclaims", "resourceclaims/status", "resourceclaimtemplates"),
         _rule(_READ, well_known.STORAGE_GROUP, "csistoragecapacities"),
     ]
 
@@ -138,7 +144,11 @@ def _edit_rules() -> list[Object]:
             *("daemonsets", "deployments", "deployments/scale", "replicasets", "replicasets/scale"),
             *("statefulsets", "statefulsets/scale"),
         ),
-        _rule(_WRITE, "batch", "jobs"),
+        _rule(_WRITE, "autoscaling", "horizontalpodautoscalers"),
+        _rule(_WRITE, "batch", "cronjobs", "jobs"),
+        _rule(_WRITE, "networking.k8s.io", "ingresses", "networkpolicies"),
+        _rule(_WRITE, "policy", "poddisruptionbudgets"),
+        _rule(_WRITE, "resource.k8s.io", "resourceclaims", "resourceclaimtemplates"),
         _rule([*_READ, *_WRITE], "coordination.k8s.io", "leases"),
     ]
 

@@ -101,6 +101,9 @@ class ValidatingAdmissionPolicyBinding(Strategy):
             errors += match_resources.validate(match, "spec.matchResources")
         return errors + _wrong_actions(spec.get("validationActions", ()), "spec.validationActions")
 
+    def warnings(self, obj: Object) -> list[str]:
+        return ["policies are not evaluated here: the binding is only stored, and forbids nothing"]
+
 
 def _wrong_param_kind(kind: Object, path: str) -> FieldErrors:
     errors: FieldErrors = []

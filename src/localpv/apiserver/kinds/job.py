@@ -76,7 +76,7 @@ class Job(common.Workload):
     def validate(self, obj: Object) -> FieldErrors:
         spec = obj["spec"]
         errors = _wrong_generated(obj)
-        errors += _wrong_spec(spec)
+        errors += wrong_spec(spec)
         selector = spec.get("selector")
         if selector is None:
             errors.append(fields.required("spec.selector"))
@@ -154,7 +154,7 @@ def _wrong_generated(obj: Object) -> FieldErrors:
     return errors
 
 
-def _wrong_spec(spec: Object) -> FieldErrors:
+def wrong_spec(spec: Object) -> FieldErrors:
     errors = common.nonnegative(spec, "spec", *_COUNTS)
     if "maxFailedIndexes" in spec and "backoffLimitPerIndex" not in spec:
         errors.append(fields.required("spec.backoffLimitPerIndex", "maxFailedIndexes needs it"))

@@ -13,7 +13,7 @@ PATIENCE_SECONDS = 300
 _SICK = (well_known.NOT_READY, well_known.UNREACHABLE)
 
 PRIORITIES = {"": 0, "system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
-"""The priority classes that every cluster has; the engine has no others."""
+"""The priority classes that every cluster has. Others are only stored, and none can be named."""
 
 PREEMPTION = "PreemptLowerPriority"
 
@@ -47,7 +47,9 @@ def refuse_unknown_classes(pod: Object) -> None:
     spec = pod["spec"]
     name = spec.get("priorityClassName", "")
     if name not in PRIORITIES:
-        raise _refused(pod, f"no PriorityClass with name {name} was found")
+        raise _refused(
+            pod, f"no PriorityClass with name {name} was found: pods can name {' and '.join(list(PRIORITIES)[1:])}"
+        )
     if spec.get("priority", PRIORITIES[name]) != PRIORITIES[name]:
         raise _refused(pod, f"priority follows from priorityClassName and is {PRIORITIES[name]}: leave it out")
     if spec.get("preemptionPolicy", PREEMPTION) != PREEMPTION:

@@ -51,7 +51,7 @@ def _errors(obj: Object) -> Errors:
     else:
         for sentence in names.qualified_name(provisioner.lower()):
             yield fields.invalid("provisioner", provisioner, sentence)
-    yield from _parameters(obj.get("parameters") or {})
+    yield from wrong_parameters(obj.get("parameters") or {})
     policy, binding = obj["reclaimPolicy"], obj["volumeBindingMode"]
     if policy and policy not in RECLAIM_POLICIES:
         yield fields.not_supported("reclaimPolicy", policy, RECLAIM_POLICIES)
@@ -60,7 +60,7 @@ def _errors(obj: Object) -> Errors:
     yield from _topologies(obj.get("allowedTopologies") or [])
 
 
-def _parameters(parameters: dict[str, str]) -> Errors:
+def wrong_parameters(parameters: dict[str, str]) -> Errors:
     if len(parameters) > MAX_PARAMETERS:
         yield fields.too_long("parameters", MAX_PARAMETERS)
         return

@@ -40,7 +40,14 @@ def conditions(kind: Kind, obj: Object) -> list[Object]:
 def _layout(kind: Kind) -> Layout:
     if kind.version_spec is not None:
         return _custom(kind)
-    return LAYOUTS.get((kind.resource.group, kind.resource.kind), PLAIN)
+    found = LAYOUTS.get((kind.resource.group, kind.resource.kind))
+    return _stored(kind.resource.kind) if found is None else found
+
+
+def _stored(kind: str) -> Layout:
+    from localpv.apiserver.tables import stored
+
+    return stored.LAYOUTS.get(kind, PLAIN)
 
 
 @lru_cache(maxsize=64)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from localpv.api import resources
+from localpv.api import resources, stored_resources
 from localpv.api.protobuf import messages
 from localpv.api.resources import Resource
 from localpv.api.schema.catalogue import Catalogue
@@ -32,7 +32,7 @@ def reached(name: str, seen: set[str]) -> set[str]:
     return seen
 
 
-@pytest.mark.parametrize("resource", (*resources.BUILT_IN, *resources.REVIEWS), ids=lambda item: item.qualified)
+@pytest.mark.parametrize("resource", (*stored_resources.EVERY, *resources.REVIEWS), ids=lambda item: item.qualified)
 def test_kind_has_every_field_of_its_schema(resource: Resource) -> None:
     root = messages.name_of(resource.api_version, resource.kind)
     assert root == resource.schema

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from localpv.api import resources
+from localpv.api import resources, stored_resources
 from localpv.api.schema import catalogue
 from localpv.api.schema.catalogue import Catalogue
 from localpv.api.schema.node import MISSING, ListKind, Node, Type
@@ -20,7 +20,7 @@ def known() -> Catalogue:
     return Catalogue()
 
 
-@pytest.mark.parametrize("resource", [*resources.BUILT_IN, *resources.REVIEWS], ids=lambda r: r.qualified)
+@pytest.mark.parametrize("resource", [*stored_resources.EVERY, *resources.REVIEWS], ids=lambda r: r.qualified)
 def test_every_resource_has_a_definition_of_its_kind(known: Catalogue, resource: resources.Resource) -> None:
     kinds = known.openapi(resource.schema)["x-kubernetes-group-version-kind"]
 

@@ -58,7 +58,7 @@ def test_an_old_file_is_told(
     specification = tmp_path / "api" / "openapi-spec" / "v3"
     specification.mkdir(parents=True)
     everything = {name: {"type": "object", "description": "Somebody's words."} for name in tool.BESIDES_RESOURCES}
-    everything |= {resource.schema: {"type": "object"} for resource in tool.resources.BUILT_IN}
+    everything |= {resource.schema: {"type": "object"} for resource in tool.stored_resources.EVERY}
     everything |= {resource.schema: {"type": "object"} for resource in tool.resources.REVIEWS}
     (specification / "api_openapi.json").write_text(json.dumps({"components": {"schemas": everything}}))
     monkeypatch.setattr(tool, "PROJECT", tmp_path)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from localpv.api import fields
 from localpv.api.fields import FieldErrors
 from localpv.api.objects import Object
-from localpv.api.resources import BUILT_IN
 from localpv.api.schema import catalogue, walk
+from localpv.api.stored_resources import EVERY
 from localpv.apiserver.kinds.base import Strategy
 
 NAMESPACE = "shop"
@@ -64,7 +64,7 @@ class Writes:
         return Outcome(new, self.strategy.validate_status_update(new, before))
 
     def _taken_in(self, obj: Object) -> Object:
-        [resource] = [entry for entry in BUILT_IN if entry.kind == self.kind and entry.group == self.group]
+        [resource] = [entry for entry in EVERY if entry.kind == self.kind and entry.group == self.group]
         new = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {}, **deepcopy(obj)}
         taken = walk.take_in(new, catalogue.built_in().node(resource.schema))
         assert not taken.type_errors

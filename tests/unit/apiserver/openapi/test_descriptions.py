@@ -7,8 +7,9 @@ from importlib import resources
 
 import pytest
 
-from localpv.api.resources import BUILT_IN, REVIEWS, Resource
+from localpv.api.resources import REVIEWS, Resource
 from localpv.api.schema.catalogue import Catalogue
+from localpv.api.stored_resources import EVERY
 
 CORE = "io.k8s.api.core.v1"
 STORAGE = "io.k8s.api.storage.v1"
@@ -50,7 +51,7 @@ def test_sentences_are_kept_in_order(descriptions: dict[str, str]) -> None:
     assert list(descriptions) == sorted(descriptions)
 
 
-@pytest.mark.parametrize("resource", [*BUILT_IN, *REVIEWS], ids=lambda resource: resource.qualified)
+@pytest.mark.parametrize("resource", [*EVERY, *REVIEWS], ids=lambda resource: resource.qualified)
 def test_every_kind_is_explained_at_its_top(resource: Resource, catalogue: Catalogue) -> None:
     schema = catalogue.openapi(resource.schema)
     assert schema["description"]
