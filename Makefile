@@ -10,6 +10,8 @@ NODES := 1
 RUNS := 10
 # They do themselves what controllers of a cluster would do, so none may run beside them.
 MANAGER_TESTS := $(addprefix tests/journey/test_,publish.py release.py held.py drop_in.py rights.py)
+# All of tests/placing passes there; these are what a claim that waits for its pod needs.
+PLACING_ON_LOCALPV := $(addprefix tests/placing/test_,bind.py waiting.py schedule_volumes.py)
 
 # Tests start programs hundreds of times: each would compile all its modules anew, half of the time that a start takes.
 unexport PYTHONDONTWRITEBYTECODE
@@ -51,6 +53,7 @@ kubernetes-contract: setup-kubernetes
 
 kubernetes-placing: setup-kubernetes
 	@$(PYTHON) -m tests.kubernetes.control_plane --controllers --scheduler --run $(PYTHON) -m pytest tests/placing $(ARGS)
+	@$(PYTHON) -m tests.kubernetes.on_localpv --run $(PYTHON) -m pytest $(PLACING_ON_LOCALPV) $(ARGS)
 
 kubernetes-manager: setup-kubernetes
 	@$(PYTHON) -m tests.kubernetes.control_plane --run $(PYTHON) -m pytest $(MANAGER_TESTS) $(ARGS)
