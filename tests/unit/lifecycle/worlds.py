@@ -29,6 +29,7 @@ from localpv.api.kinds.localdisk import (
 from localpv.api.objects import Object
 from localpv.lifecycle import volumes as offers
 from localpv.lifecycle.config.settings import ClassSettings, Configuration
+from localpv.lifecycle.figures import Silent
 from localpv.lifecycle.publish import naming, ownership
 from localpv.lifecycle.publish.publishing import Publisher
 from localpv.lifecycle.records.protocol import Event
@@ -287,6 +288,31 @@ class FakeEvents:
         return [reason for name, reason, _ in self.told if about in ("", name)]
 
 
+class FakeFigures(Silent):
+    """Remembers what was counted."""
+
+    def __init__(self) -> None:
+        self.counted: list[str] = []
+
+    def published(self, mode: str, *, seconds: float) -> None:
+        self.counted.append(f"published {mode}")
+
+    def refused(self, mode: str) -> None:
+        self.counted.append(f"refused {mode}")
+
+    def withdrawn(self, mode: str) -> None:
+        self.counted.append(f"withdrawn {mode}")
+
+    def ordered(self, mode: str) -> None:
+        self.counted.append(f"ordered {mode}")
+
+    def deleted(self, disk: LocalDisk) -> None:
+        self.counted.append(f"deleted {disk.spec.volume_mode}")
+
+    def recycled(self, mode: str) -> None:
+        self.counted.append(f"recycled {mode}")
+
+
 def a_node(name: str = NODE, uid: str = NODE_UID, **more: Any) -> Node:
     labels = {"kubernetes.io/hostname": name, **more.pop("labels", {})}
     return Node(metadata=ObjectMeta(name=name, uid=uid, labels=labels, resource_version="1"), **more)
@@ -322,6 +348,7 @@ class World:
         self.records = FakeRecords(self.weather)
         self.volumes = FakeVolumes(self.weather)
         self.events = FakeEvents()
+        self.figures = FakeFigures()
         self.surroundings = Surroundings()
         if configured:
             self.surroundings.configuration = Configuration(classes={CLASS: settings(**configured)})
@@ -353,6 +380,7 @@ class World:
             "surroundings": self.surroundings,
             "reports": reports,
             "events": self.events,
+            "figures": self.figures,
         }
         self.publisher = Publisher(**shared)
         self.releaser = Releaser(**shared, owns=ownership.owns, clock=self.clock)

@@ -453,3 +453,173 @@ def test_events_tell_that_a_cleaning_runs_and_that_it_takes_long(world: World) -
     world.step()
     assert "CleaningLong" in world.events.reasons(first.key)
     assert "50 %" in world.events.told[-1][2]
+
+
+def test_each_step_of_a_release_is_told_and_counted_once(world: World) -> None:
+    first = world.released()
+    world.settle()
+    world.clean(CleaningState.RUNNING, started_at="2030-01-01T00:00:00Z")
+    world.settle()
+    world.clean(CleaningState.FAILED, error="a bad block")
+    world.settle()
+    world.clean()
+    finish(world)
+    told = [reason for reason in world.events.reasons(first.key) if reason != "VolumePublished"]
+    assert told == ["CleaningStarted", "CleaningFailed", "VolumeFailedDelete", "VolumeDelete", "CleaningFinished"]
+    failures = [(first.key, "CleaningFailed"), (first.key, "VolumeFailedDelete")]
+    assert [each for each in world.events.warnings if each[0] == first.key] == failures
+    of_release = ["ordered Filesystem", "deleted Filesystem"]
+    assert world.figures.counted == ["published Filesystem", *of_release, "published Filesystem"]
+
+
+def test_recycled_volume_is_told_and_counted() -> None:
+    world = World(reclaim=Reclaim.RECYCLE)
+    first = world.released()
+    world.settle()
+    world.clean()
+    finish(world)
+    assert world.events.reasons(first.key).count("VolumeRecycled") == 1
+    assert world.figures.counted[-1] == "recycled Filesystem"
+    assert world.volume is not None and world.volume.metadata.uid == first.metadata.uid
+
+
+def test_agent_cleans_unless_somebody_says_otherwise(world: World) -> None:
+    world.released()
+    world.settle()
+    assert world.disk.spec.clean is not None and world.disk.spec.clean.job == ""
+
+
+def test_warnings_are_those_that_somebody_should_look_at(world: World) -> None:
+    first = world.published()
+    world.bind()
+    bound = world.volumes.now[first.key]
+    world.volumes.now[first.key] = replace(bound, metadata=replace(bound.metadata, uid="restored"))
+    world.settle()
+    assert (first.key, "VolumeReplaced") in world.events.warnings
+    world.release()
+    world.settle()
+    world.bind()
+    world.settle()
+    assert (first.key, "CleaningCalledOff") in world.events.warnings
+    assert world.disk.spec.clean is None
+
+
+def test_changed_policy_is_remembered_without_a_word_and_the_order_of_a_person_stays(world: World) -> None:
+    first = world.published()
+    world.bind()
+    world.settle()
+    world.policy("Retain")
+    world.release()
+    world.settle()
+    assert world.disk.spec.volume is not None and world.disk.spec.volume.reclaim_policy == "Retain"
+    assert "VolumeReplaced" not in world.events.reasons(first.key)
+    order = CleanOrder(volume_name=first.key, volume_uid=first.metadata.uid, requested_at="2030-01-01T00:00:00Z")
+    world.records.checks.clear()
+    world.records.put(world.disk, spec=replace(world.disk.spec, clean=order))
+    world.policy("Burn")
+    world.settle()
+    assert world.disk.spec.clean == order
+
+
+def test_order_for_the_former_volume_does_not_pass_to_the_one_that_took_its_place(world: World) -> None:
+    first = world.released()
+    world.settle()
+    world.clean()
+    now = world.volumes.now[first.key]
+    world.volumes.now[first.key] = replace(now, metadata=replace(now.metadata, uid="restored"))
+    world.see()
+    world.step()
+    assert world.disk.spec.volume is not None and world.disk.spec.volume.uid == "restored"
+    assert world.disk.spec.clean is None
+
+
+def test_disk_of_which_nobody_has_seen_the_kind_is_not_ordered_to_be_cleaned(world: World) -> None:
+    world.released()
+    world.report(kind="")
+    world.settle()
+    assert world.disk.spec.clean is None
+    world.report(kind=DiskKind.MOUNT_POINT)
+    world.settle()
+    assert world.disk.spec.clean is not None
+
+
+def test_cleaning_of_another_volume_stays_on_the_record_until_there_is_a_new_one(world: World) -> None:
+    """It tells by what method the disk was cleaned last, should this one never begin."""
+    world.released()
+    before = Cleaning(volume_uid="uid-0", state=CleaningState.VERIFIED, method=("fs-reset",))
+    world.report(cleaning=before)
+    world.settle()
+    assert world.disk.spec.clean is not None
+    assert world.disk.status.cleaning == before
+
+
+def test_disk_whose_volume_is_held_is_looked_at_again_at_once(world: World) -> None:
+    first = world.published()
+    world.volumes.change(first.key, metadata=replace(first.metadata, finalizers=()))
+    world.see()
+    assert world.step() == LookAgain(after=0)
+    world.see()
+    assert world.step() == Done()
+
+
+def test_disk_that_is_back_is_looked_at_again_at_once(world: World) -> None:
+    world.published()
+    world.bind()
+    world.missing = True
+    world.look()
+    world.settle()
+    world.missing = False
+    world.look()
+    world.see()
+    assert world.step() == LookAgain(after=0)
+
+
+@pytest.mark.parametrize(("passed", "again"), [(0, 600.0), (599.0, 1.0), (599.5, 0.5), (600, None), (900, None)])
+def test_running_cleaning_is_looked_at_again_when_it_begins_to_take_long(
+    world: World, passed: float, again: float | None
+) -> None:
+    first = world.released()
+    world.settle()
+    started = world.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+    world.clean(CleaningState.RUNNING, started_at=started)
+    world.clock = FakeClock(start=world.clock.now() + timedelta(seconds=passed))
+    world.restart()
+    assert world.step() == (Done() if again is None else LookAgain(after=again))
+    assert ("CleaningLong" in world.events.reasons(first.key)) is (again is None)
+    assert "% done" not in world.events.told[-1][2], "nobody knows of how much"
+
+
+def test_second_cleaning_of_a_disk_is_told_like_the_first(world: World) -> None:
+    for _ in range(2):
+        if world.name in world.records.disks:
+            world.bind()
+            world.settle()
+            world.release()
+        else:
+            world.released()
+        world.settle()
+        assert world.volume is not None
+        name = world.volume.key
+        before = world.events.reasons(name).count("CleaningStarted")
+        world.clean(CleaningState.RUNNING)
+        world.settle()
+        assert world.events.reasons(name).count("CleaningStarted") == before + 1
+        world.clean()
+        finish(world)
+
+
+def test_conflict_while_a_volume_is_deleted_is_no_failure_to_tell_of(world: World) -> None:
+    first = world.released()
+    world.settle()
+    world.clean()
+    world.see()
+    world.weather.calls_left, world.weather.error = 2, lambda: errors.Conflict("somebody wrote first")
+    with pytest.raises(errors.Conflict):
+        world.step()
+    assert "VolumeFailedDelete" not in world.events.reasons(first.key)
+    world.weather.calls_left, world.weather.error = 2, lambda: errors.InternalError("no")
+    with pytest.raises(errors.InternalError):
+        world.step()
+    assert (first.key, "VolumeFailedDelete") in world.events.warnings
+    finish(world)
+    assert world.volumes.now
