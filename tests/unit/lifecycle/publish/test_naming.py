@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localpv.api import names
-from localpv.lifecycle.publish import naming
+from localpv.lifecycle.publish import naming, ownership
 
 NODE = "node-1"
 UID = "0f2c1a34-5b6d-4e7f-8091-a2b3c4d5e6f7"
@@ -113,3 +113,28 @@ def test_names_of_disks_are_names(node: str, entry: str) -> None:
     name = naming.disk_name(node, "fast", entry.encode("utf-8", "replace").decode())
     assert not names.dns_subdomain(name)
     assert len(name) <= 250
+
+
+def test_longest_name_that_fits_is_its_own_label_and_a_longer_one_ends_in_a_hash() -> None:
+    fits = "n" * names.MAX_LABEL
+    assert naming.node_label(fits) == fits
+    cut, _, digest = naming.node_label(fits + "x").rpartition("-")
+    assert (cut, len(digest)) == ("n" * (names.MAX_LABEL - 9), 8)
+
+
+@pytest.mark.parametrize(
+    ("written", "node"),
+    [
+        ("local-volume-provisioner-n1", "n1"),
+        ("local-volume-provisioner-n1-0f2c1a34-5b6d-4e7f-8091-a2b3c4d5e6f7", "n1"),
+        ("local-volume-provisioner-0f2c1a34-5b6d-4e7f-8091-a2b3c4d5e6f7", "0f2c1a34-5b6d-4e7f-8091-a2b3c4d5e6f7"),
+        (
+            "local-volume-provisioner-a-name-that-is-longer-than-a-uid-and-ends-in-none",
+            "a-name-that-is-longer-than-a-uid-and-ends-in-none",
+        ),
+        ("another-provisioner-n1", ""),
+        ("", ""),
+    ],
+)
+def test_maker_of_a_volume_is_read_from_its_annotation(written: str, node: str) -> None:
+    assert ownership.maker(written) == node

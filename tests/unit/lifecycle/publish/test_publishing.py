@@ -419,3 +419,170 @@ def test_used_offer_that_others_keep_from_going_is_taken_back_once_and_cleaned_w
     world.settle()
     assert world.volume is None
     assert world.disk.spec.clean is not None and world.disk.spec.clean.volume_uid == used.metadata.uid
+
+
+def test_each_step_of_an_offer_is_told_and_counted_once(world: World) -> None:
+    world.find_disk()
+    world.see()
+    world.weather.calls_left, world.weather.error = 1, lambda: errors.InternalError("no")
+    with pytest.raises(errors.InternalError):
+        world.step()
+    assert (world.name, "VolumeFailedCreate") in world.events.warnings
+    assert world.figures.counted == ["refused Filesystem"]
+    world.look()
+    world.settle()
+    world.look()
+    world.settle()
+    assert world.figures.counted == ["refused Filesystem", "published Filesystem"]
+    world.fits = False
+    world.look()
+    world.report(message="It is mounted elsewhere.")
+    world.settle()
+    assert (SHORT, "VolumeWithdrawn") in world.events.warnings
+    withdrawn = [message for _, reason, message in world.events.told if reason == "VolumeWithdrawn"]
+    assert withdrawn == ["The disk cannot be offered any more: It is mounted elsewhere."]
+    assert world.figures.counted[2:] == ["withdrawn Filesystem"]
+    assert world.disk.spec.volume is None
+
+
+def test_offer_is_withdrawn_in_words_even_if_the_agent_has_only_one(world: World) -> None:
+    world.published()
+    world.fits = False
+    world.look()
+    world.report(message="", reason="Mounted")
+    world.settle()
+    assert ("The disk cannot be offered any more: Mounted") in [message for _, _, message in world.events.told]
+
+
+def test_offer_that_others_hold_is_forgotten_only_when_it_is_gone(world: World) -> None:
+    world.published()
+    world.volumes.holds = False
+    world.volumes.set_others("others/hold")
+    world.fits = False
+    world.look()
+    world.settle()
+    assert world.disk.spec.volume is not None
+    world.volumes.set_others()
+    world.settle()
+    assert world.disk.spec.volume is None
+
+
+def test_missing_class_is_asked_for_once_on_the_node_with_all_that_are_missing(world: World) -> None:
+    classes = {CLASS: worlds.settings(), "slow": dataclasses.replace(worlds.settings(), name="slow")}
+    world.surroundings.configuration = dataclasses.replace(world.surroundings.configuration, classes=classes)
+    there = {**world.surroundings.classes}
+    world.find_disk()
+    world.surroundings.classes = {}
+    world.settle()
+    world.settle()
+    asked = [message for about, reason, message in world.events.told if (about, reason) == (NODE, "NoStorageClass")]
+    assert len(asked) == 1 and f"There is no StorageClass {CLASS}, slow;" in asked[0]
+    assert (NODE, "NoStorageClass") in world.events.warnings
+    assert world.disk.status.conditions[0].reason == "NoStorageClass"
+    world.surroundings.classes = there
+    world.settle()
+    assert world.volume is not None
+    assert world.disk.status.conditions == ()
+
+
+def test_class_that_is_there_is_not_asked_for(world: World) -> None:
+    slow = dataclasses.replace(worlds.settings(), name="slow")
+    classes = {CLASS: worlds.settings(), "slow": slow}
+    world.surroundings.configuration = dataclasses.replace(world.surroundings.configuration, classes=classes)
+    world.surroundings.classes = {"slow": world.surroundings.classes[CLASS]}
+    world.find_disk()
+    world.settle()
+    asked = [message for about, reason, message in world.events.told if (about, reason) == (NODE, "NoStorageClass")]
+    assert len(asked) == 1 and f"There is no StorageClass {CLASS};" in asked[0]
+
+
+def test_disk_of_a_node_that_is_not_there_is_not_published_and_asks_for_nothing(world: World) -> None:
+    world.surroundings.nodes = {}
+    world.find_disk()
+    world.settle()
+    assert world.volume is None
+    assert world.disk.status.conditions[0].reason == "NoNode"
+    world.surroundings.classes = {}
+    world.settle()
+    assert world.disk.status.conditions[0].reason == "NoStorageClass"
+    assert "NoStorageClass" not in world.events.reasons(NODE)
+
+
+def test_trouble_is_over_when_the_disk_is_not_fit_any_more(world: World) -> None:
+    world.surroundings.nodes = {}
+    world.find_disk()
+    world.settle()
+    assert world.disk.status.conditions
+    world.fits = False
+    world.look()
+    world.settle()
+    assert world.disk.status.conditions == ()
+
+
+def test_volume_that_appears_just_before_ours_is_adopted_or_left_alone(world: World) -> None:
+    for path in (f"{HOST_DIR}/disk1", "/elsewhere"):
+        one = World()
+        one.find_disk()
+        one.volumes.before_create.clear()
+        one.see()
+
+        def appears(world: World = one, path: str = path) -> None:
+            a_classic_volume(world, path=path)
+
+        real = one.volumes._create
+        once = iter([appears])
+
+        def create(volume: object, real: object = real, once: object = once) -> PersistentVolume:
+            next(once, lambda: None)()  # type: ignore[call-overload]
+            return real(volume)  # type: ignore[operator, no-any-return]
+
+        one.volumes._create = create  # type: ignore[method-assign, assignment]
+        one.step()
+        one.look()
+        one.settle()
+        assert one.disk.spec.volume is not None
+        assert one.disk.spec.volume.name == (SHORT if path.startswith(HOST_DIR) else LONG)
+        assert one.volumes.now[SHORT].spec.local is not None and one.volumes.now[SHORT].spec.local.path == path
+
+
+def test_name_that_is_taken_and_free_again_at_once_is_tried_again(world: World) -> None:
+    world.find_disk()
+    world.see()
+    world.weather.calls_left, world.weather.error = 1, lambda: errors.AlreadyExists("taken")
+    with pytest.raises(errors.AlreadyExists):
+        world.step()
+    world.look()
+    world.settle()
+    assert world.volume is not None
+
+
+def test_intent_of_this_process_counts_only_while_the_agent_calls_the_disk_published(world: World) -> None:
+    world.find_disk()
+    world.see()
+    world.weather.calls_left, world.weather.error = 1, lambda: errors.InternalError("no")
+    with pytest.raises(errors.InternalError):
+        world.step()
+    world.report(phase=Phase.UNAVAILABLE, eligible=True)
+    world.see()
+    world.step()
+    assert world.disk.spec.volume is None and not world.volumes.now, "it is judged anew"
+
+
+def test_intent_from_before_a_restart_is_given_up_and_the_disk_judged_anew(world: World) -> None:
+    world.find_disk()
+    world.see()
+    world.weather.calls_left, world.weather.error = 1, lambda: errors.InternalError("no")
+    with pytest.raises(errors.InternalError):
+        world.step()
+    world.look()
+    world.restart()
+    world.step()
+    assert world.disk.spec.volume is None and not world.volumes.now
+
+
+def test_volume_that_was_adopted_is_not_said_to_be_ours(world: World) -> None:
+    found = a_classic_volume(world)
+    world.find_disk()
+    world.settle()
+    assert world.disk.spec.volume is not None and world.disk.spec.volume.uid == found.metadata.uid
+    assert "VolumePublished" not in world.events.reasons(SHORT)

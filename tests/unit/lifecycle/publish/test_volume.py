@@ -17,6 +17,7 @@ from localpv.apiserver.kinds.persistentvolume import PersistentVolume
 from localpv.lifecycle.config.globs import NamePattern
 from localpv.lifecycle.config.settings import ClassSettings, Configuration, Reclaim
 from localpv.lifecycle.publish import naming, volume
+from localpv.model import disk_labels
 
 UID = "0f2c1a34-5b6d-4e7f-8091-a2b3c4d5e6f7"
 NODE = kinds.Node(
@@ -209,3 +210,24 @@ def test_volumes_are_such_as_an_api_server_accepts(configuration: dict[str, Any]
     )
     _, wrong = steps.created(PersistentVolume(gates=Gates()), "core.v1.PersistentVolume", made)
     assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("disk", "reason"),
+    [
+        (a_disk(node_name="node-2"), "WrongNodeOrClass"),
+        (a_disk(storage_class_name="slow"), "WrongNodeOrClass"),
+        (a_disk(capacity_bytes=0), "NoCapacity"),
+        (a_disk(capacity_bytes=-1), "NoCapacity"),
+        (a_disk(capacity_bytes=1), ""),
+    ],
+)
+def test_disk_of_another_node_or_class_or_without_a_size_gets_no_volume(disk: LocalDisk, reason: str) -> None:
+    made = volume.build(disk, SETTINGS, storage_class=CLASS, node=NODE, configuration=Configuration())
+    assert (made.reason if isinstance(made, volume.Refused) else "") == reason
+
+
+def test_volume_of_a_disk_without_an_identity_names_none() -> None:
+    disk = a_disk()
+    disk = msgspec.structs.replace(disk, status=msgspec.structs.replace(disk.status, identity=None))
+    assert disk_labels.IDENTITY not in built(disk)["metadata"]["annotations"]

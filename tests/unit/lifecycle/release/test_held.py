@@ -385,3 +385,55 @@ def test_deleted_volume_says_what_it_waits_for(
     name, reason, message = world.events.told[-1]
     assert (name, reason) == (first.key, holding.WAITS)
     assert said in message
+
+
+def test_deleted_volume_names_the_others_that_hold_it(world: World) -> None:
+    first = world.published()
+    world.bind()
+    world.release()
+    assert world.volume is not None
+    assert holding.why(world.volume, world.disk).endswith("is clean or known to be unused.")
+    world.volumes.set_others("a/one", "b/two")
+    assert holding.why(world.volume, world.disk).endswith("unused, and a/one, b/two is taken off.")
+    without_path = replace(world.volume, spec=replace(world.volume.spec, local=None))
+    assert "No LocalDisk knows what is on its disk" in holding.why(without_path, None)
+    assert first.key == without_path.key
+
+
+def test_unused_volume_without_a_record_is_let_go_only_when_nobody_else_holds_it(world: World) -> None:
+    first = world.published()
+    world.records.disks.clear()
+    world.volumes.set_others("others/hold")
+    world.volumes.remove(first.key)
+    keeper = Keeper(world)
+    keeper.look(first.key)
+    assert disk_labels.FINALIZER in world.volumes.now[first.key].metadata.finalizers
+    world.volumes.set_others()
+    keeper.look(first.key)
+    assert first.key not in world.volumes.now
+
+
+def test_why_a_volume_waits_is_a_warning_only_when_nobody_knows_its_disk(world: World) -> None:
+    first = world.published()
+    world.bind()
+    world.volumes.remove(first.key)
+    keeper = Keeper(world)
+    keeper.look(first.key)
+    assert (first.key, holding.WAITS) not in world.events.warnings
+    world.records.disks.clear()
+    keeper.look(first.key)
+    assert (first.key, holding.WAITS) in world.events.warnings
+
+
+def test_volume_of_the_same_name_that_is_deleted_later_is_told_of_anew(world: World) -> None:
+    first = world.published()
+    world.bind()
+    world.volumes.remove(first.key)
+    keeper = Keeper(world)
+    keeper.look(first.key)
+    meta = world.volumes.now[first.key].metadata
+    world.volumes.change(first.key, metadata=replace(meta, deletion_timestamp=None))
+    keeper.look(first.key)
+    world.volumes.change(first.key, metadata=replace(meta, deletion_timestamp="2030-01-02T00:00:00Z"))
+    keeper.look(first.key)
+    assert world.events.reasons(first.key).count(holding.WAITS) == 2

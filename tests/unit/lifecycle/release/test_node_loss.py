@@ -377,3 +377,29 @@ def test_node_of_a_volume_is_known_by_the_annotation_of_old_too() -> None:
     old = annotated(volume_affinity.annotation(terms))
     assert node_loss.is_lost(old, [a_node("n2")]) and not node_loss.is_lost(old, [a_node("n1")])
     assert not node_loss.is_lost(annotated("{"), []), "nobody can tell whose it is, so nothing is given up"
+
+
+async def test_loss_of_a_node_is_told_as_a_warning_at_each_step() -> None:
+    case = Case(NodeLossPolicy.DELETE)
+    name = case.volume.key
+    await case.past_the_grace()
+    case.world.release()
+    case.world.records.disks.clear()
+    await case.step()
+    assert [reason for about, reason in case.world.events.warnings if about == name] == [
+        "NodeLost",
+        "ClaimReleased",
+        "NotRemembered",
+    ]
+
+
+async def test_volume_that_is_gone_is_no_matter_of_a_lost_node() -> None:
+    case = Case(NodeLossPolicy.DELETE)
+    assert await case.loss.step("no-such-volume") == Done()
+
+
+async def test_volume_that_waits_for_its_node_is_not_written_at_all() -> None:
+    case = Case(NodeLossPolicy.WAIT)
+    calls = case.world.weather.calls
+    await case.step()
+    assert case.world.weather.calls == calls
