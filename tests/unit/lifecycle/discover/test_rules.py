@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from localpv.api.kinds import ObjectMeta
@@ -130,6 +131,11 @@ def directory_case(**more: Any) -> Case:
         ),
         **more,
     )
+
+
+def replace_fs(identity: DiskIdentity) -> DiskIdentity:
+    """With the UUID of a file system, which is not there any more when the device was cleaned."""
+    return msgspec.structs.replace(identity, fs_uuid="was-there")
 
 
 def used(case: Case) -> Case:
@@ -447,3 +453,97 @@ def test_mark_that_cannot_be_read_is_told_with_what_helps() -> None:
     found = rules.judge(replace(case, facts=replace(case.facts, mark=unreadable)))
     assert found.reason == "UsedBefore"
     assert ".localpv-used-x" in found.message and "localpv wipe" not in found.message
+
+
+VERIFIED, FAILED = Cleaning(volume_uid="u", state="Verified"), Cleaning(volume_uid="u", state="Failed")
+NOW = Identity(serial="S1", fs_uuid="another", major_minor="8:16", size_bytes=10 * GIB)
+
+
+@pytest.mark.parametrize(
+    ("record", "now", "cleaned", "unclean"),
+    [
+        (a_record(identity_now=replace_fs(RECORDED), cleaning=VERIFIED), NOW, True, False),
+        (a_record(identity_now=RECORDED, cleaning=VERIFIED), None, False, False),
+        (a_record(cleaning=VERIFIED), NOW, False, False),
+        (a_record(identity_now=RECORDED, cleaning=VERIFIED), Identity(serial="S2"), False, False),
+        (a_record(identity_now=RECORDED, cleaning=FAILED), NOW, False, True),
+        (a_record(identity_now=RECORDED), NOW, False, False),
+    ],
+)
+def test_disk_was_cleaned_when_its_record_says_so_of_the_disk_that_is_there(
+    record: LocalDisk, now: Identity | None, cleaned: bool, unclean: bool
+) -> None:
+    assert rules.cleaned(record, now) is cleaned
+    assert rules.unclean(record) is unclean
+
+
+def test_file_system_is_accepted_only_where_the_class_offers_file_systems() -> None:
+    device = device_case().sighting
+    assert rules.accepted_type(settings(volume_mode="Filesystem", fs_type="ext4"), device) == "ext4"
+    assert rules.accepted_type(settings(volume_mode="Block", fs_type="ext4"), device) == ""
+    assert rules.accepted_type(settings(fs_type="ext4"), device) == ""
+
+
+def test_only_what_is_adopted_with_data_on_it_is_told_as_such() -> None:
+    published = a_record(published=True, identity=RECORDED, kind="BlockDevice")
+    for case in (device_case(), device_case(record=published), device_case(record=published, contents=BYTES)):
+        assert rules.judge(case).message == "It can be offered."
+
+
+def test_file_in_the_place_of_a_volume_means_that_the_volume_is_missing() -> None:
+    for kind in (FileKind.OTHER, FileKind.DANGLING_LINK):
+        verdict = rules.judge(other_case(kind, record=a_record(published=True, identity=RECORDED)))
+        assert verdict.missing and not verdict.eligible
+
+
+def test_first_mount_of_a_machine_is_a_mount_point_too() -> None:
+    recorded = DiskIdentity(fs_uuid="u1", mount_id=1)
+    verdict = rules.judge(directory_case(record=a_record(published=True, identity=recorded, kind="Directory")))
+    assert verdict.reason == "WasMountPoint"
+
+
+def test_kind_that_changed_is_told_by_name() -> None:
+    published = a_record(published=True, identity=RECORDED, kind="BlockDevice")
+    assert "it was a BlockDevice and is a Directory" in rules.judge(directory_case(record=published)).message
+    plain = a_record(published=True, identity=DiskIdentity(fs_uuid="u1"), kind="Directory")
+    assert "it was a plain directory and something is mounted over it" in rules.judge(mount_case(record=plain)).message
+    unseen = a_record(published=True, identity=RECORDED, kind="")
+    assert rules.judge(device_case(record=unseen)).eligible, "nobody has seen what it was"
+
+
+def test_disk_of_which_nothing_was_read_is_not_said_to_be_another() -> None:
+    case = device_case(record=a_record(published=True, identity=RECORDED, kind="BlockDevice"))
+    assert rules.judge(replace(case, facts=replace(case.facts, identity=None))).eligible
+
+
+def test_record_of_an_earlier_version_is_told_with_the_way_out() -> None:
+    old = DiskIdentity(major_minor="8:16", size_bytes=10 * GIB)
+    verdict = rules.judge(
+        device_case(a_device(serial="", boot_id="b", sequence=4), record=a_record(published=True, identity=old))
+    )
+    assert (verdict.reason, verdict.missing) == ("IdentityChanged", True)
+    assert "cannot be told" in verdict.message and "--release-finalizers" in verdict.message
+
+
+def test_directory_is_a_copy_when_only_its_file_system_names_it_and_a_device_never_is_by_that() -> None:
+    twins = (Twin("fs_uuid u1", "sdc1"),)
+    copy = Identity(fs_uuid="u1", major_minor="8:16", mount_id=70, twins=twins)
+    assert rules.judge(mount_case(identity=copy)).reason == "SameNames"
+    device = a_device(signatures=(EXT4,), twins=(Twin(f"fs_uuid {EXT4.uuid}", "sdc"),))
+    assert rules.judge(device_case(device, mode="Filesystem", fs_type="ext4")).eligible
+    nothing = mount_case()
+    assert rules.twins(replace(nothing, facts=replace(nothing.facts, identity=None))) is None
+
+
+@pytest.mark.parametrize(
+    ("mode", "fs_type", "wanted"),
+    [("Block", "", "raw devices;"), ("Filesystem", "xfs", "devices with xfs;"), ("Filesystem", "", "with nothing;")],
+)
+def test_unwanted_file_system_is_told_with_what_the_class_offers(mode: str, fs_type: str, wanted: str) -> None:
+    verdict = rules.judge(device_case(a_device(signatures=(EXT4,)), mode=mode, fs_type=fs_type))
+    assert verdict.reason == "HasFileSystem" and wanted in verdict.message
+
+
+@pytest.mark.parametrize(("size", "eligible"), [(rules.LEAST_BYTES - 1, False), (rules.LEAST_BYTES, True)])
+def test_smallest_disk_that_is_offered(size: int, eligible: bool) -> None:
+    assert rules.judge(directory_case(capacity=size)).eligible is eligible
