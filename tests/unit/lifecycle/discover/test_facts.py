@@ -71,9 +71,7 @@ ON_DEVICE = Sighting(entry=Entry(name="a", kind=FileKind.BLOCK_DEVICE, device=SD
 
 
 def a_mount(**changes: object) -> Mount:
-    mount = Mount(
-        mount_id=70, device=SDB, root="/", mount_point=FOLDER / "a", source="/dev/sdb", fs_type="ext4"
-    )
+    mount = Mount(mount_id=70, device=SDB, root="/", mount_point=FOLDER / "a", source="/dev/sdb", fs_type="ext4")
     return dataclasses.replace(mount, **changes)  # type: ignore[arg-type]
 
 
