@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
-from localpv.host.launching import Process
+from localpv.model.processes import Process
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

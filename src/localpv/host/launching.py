@@ -12,12 +12,12 @@ import struct
 import termios
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 
 from localpv import errors
 from localpv.host import commands
+from localpv.model.processes import Process
 
 CHUNK = 32 * 1024
 STDOUT, STDERR = 1, 2
@@ -35,26 +35,6 @@ class Told(msgspec.Struct):
 
     pid: int = -1
     message: str = ""
-
-
-class Process(Protocol):
-    """A process whose streams are carried elsewhere."""
-
-    def output(self) -> AsyncIterator[tuple[int, bytes]]:
-        """What it writes, as (1, stdout) and (2, stderr), until it has closed both."""
-
-    async def write(self, data: bytes) -> None:
-        """Give it input, and wait until it can take more."""
-
-    async def close_input(self) -> None: ...
-
-    async def resize(self, width: int, height: int) -> None: ...
-
-    async def wait(self) -> int:
-        """Its exit code."""
-
-    async def close(self) -> None:
-        """Nobody listens any more: end it if it still runs, and let go of everything."""
 
 
 async def detached(argv: Sequence[str], *, folder: Path, seconds: float) -> Told:

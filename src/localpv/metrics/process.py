@@ -13,7 +13,7 @@ from localpv.metrics.registry import Registry
 _SELF = Path("/proc/self")
 
 
-class Process:
+class ProcessMetrics:
     """Adds the process to a registry."""
 
     def __init__(self, registry: Registry, *, component: str) -> None:

@@ -3,36 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Any, Protocol
+from dataclasses import replace
+from typing import Any
 
 from localpv import errors
+from localpv.api.pod_logs import PodLogOptions
 from localpv.host.containers import Containers
-from localpv.host.launching import Process
+from localpv.model.processes import Process
 from localpv.pods import logs
 from localpv.pods.places import Places
 from localpv.pods.records import Record, Records
-
-
-class LogOptions(Protocol):
-    """Which part of a container's log."""
-
-    @property
-    def follow(self) -> bool: ...
-
-    @property
-    def previous(self) -> bool: ...
-
-    @property
-    def timestamps(self) -> bool: ...
-
-    @property
-    def tail_lines(self) -> int | None: ...
-
-    @property
-    def since(self) -> float | None: ...
-
-    @property
-    def limit_bytes(self) -> int | None: ...
 
 
 class PodAccess:
@@ -45,17 +25,11 @@ class PodAccess:
         """Pods with a container that runs, by name."""
         return sorted(running(self._records, self._containers).values())
 
-    async def logs(self, pod: dict[str, Any], container: str, options: LogOptions) -> AsyncIterator[bytes]:
+    async def logs(self, pod: dict[str, Any], container: str, options: PodLogOptions) -> AsyncIterator[bytes]:
         """The log of a container, or with `previous` that of its attempt before; BadRequest when there is none."""
         record = self._attempt(pod, container, previous=options.previous)
         path = self._places.log(record.pod_uid, container, record.attempt)
-        wanted = logs.Options(
-            follow=options.follow and not options.previous,
-            timestamps=options.timestamps,
-            tail_lines=options.tail_lines,
-            since=options.since,
-            limit_bytes=options.limit_bytes,
-        )
+        wanted = replace(options, follow=options.follow and not options.previous)
         async for chunk in logs.stream(path, wanted, done=lambda: self._done(record)):
             yield chunk
 

@@ -6,28 +6,16 @@ import asyncio
 import dataclasses
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO
+
+from localpv.api.pod_logs import PodLogOptions
 
 LOOK_SECONDS = 0.2
 """How long to wait for more of a log that is followed."""
 
 BLOCK = 64 * 1024
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """Which part of a log."""
-
-    follow: bool = False
-    timestamps: bool = False
-    tail_lines: int | None = None
-    since: float | None = None
-    """Seconds since the epoch."""
-
-    limit_bytes: int | None = None
 
 
 def read_line(line: bytes) -> tuple[bytes, bytes, bytes]:
@@ -49,7 +37,7 @@ def last_lines(path: Path, count: int) -> list[bytes]:
         return []
 
 
-async def stream(path: Path, options: Options, *, done: Callable[[], bool]) -> AsyncIterator[bytes]:
+async def stream(path: Path, options: PodLogOptions, *, done: Callable[[], bool]) -> AsyncIterator[bytes]:
     """The log, line by line; with `follow` until the container is done and all of it was told."""
     left = options.limit_bytes
     async for line in _lines(path, options, done):
@@ -67,7 +55,7 @@ async def stream(path: Path, options: Options, *, done: Callable[[], bool]) -> A
             return
 
 
-async def _lines(path: Path, options: Options, done: Callable[[], bool]) -> AsyncIterator[bytes]:
+async def _lines(path: Path, options: PodLogOptions, done: Callable[[], bool]) -> AsyncIterator[bytes]:
     if options.tail_lines == 0 and not options.follow:
         return
     file: BinaryIO | None = None

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from localpv import errors
+from localpv.lifecycle.mount.layout import PODS, Layout
 
 FOLDER = "node"
 """Below the data folder: files of this machine's pods."""
@@ -65,6 +66,11 @@ class Places:
             ) from error
 
     @property
+    def layout(self) -> Layout:
+        """Where the volumes of pods are."""
+        return Layout(self.run, disk=self.root)
+
+    @property
     def seccomp(self) -> Path:
         """Profiles that an administrator puts there, for seccompProfile.localhostProfile."""
         return self.root / "seccomp"
@@ -84,17 +90,17 @@ class Places:
 
     @property
     def pods(self) -> Path:
-        return self.root / "pods"
+        return self.root / PODS
 
     def pod(self, uid: str) -> Path:
         return self.pods / uid
 
     def folders(self) -> tuple[Path, ...]:
         """The two folders that have a folder for each pod."""
-        return tuple(dict.fromkeys((self.run / "pods", self.pods)))
+        return self.layout.folders_of_pods()
 
     def sandbox(self, uid: str) -> Path:
-        return self.run / "pods" / uid / "sandbox"
+        return self.run / PODS / uid / "sandbox"
 
     def etc(self, uid: str) -> Path:
         """Files that the containers of a pod see in /etc."""

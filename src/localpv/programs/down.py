@@ -20,7 +20,6 @@ from localpv.host.runc import RuncContainers
 from localpv.host.sandboxes import KernelSandboxes
 from localpv.host.workers import Workers
 from localpv.lifecycle.mount import hands
-from localpv.lifecycle.mount.layout import Layout
 from localpv.lifecycle.mount.tearing import Tearing
 from localpv.pods.places import Places
 from localpv.pods.shutdown import Shutdown
@@ -114,7 +113,7 @@ async def _end(data: Path, stored: Stored, grace_seconds: float | None, say: Say
             containers=RuncContainers(state=places.runtime),
             sandboxes=KernelSandboxes(workers=workers),
             layers=KernelLayers(workers=workers),
-            volumes=Tearing.below(Layout(places.run, disk=places.root), hands=kernel),
+            volumes=Tearing.below(places.layout, hands=kernel),
             pods=stored.pods,
             clock=SystemClock(),
             say=say,
@@ -132,7 +131,7 @@ async def _end(data: Path, stored: Stored, grace_seconds: float | None, say: Say
         for mount in map(Path, await mounted(data))
         if before.pods in mount.parents
     }
-    tearing = Tearing.below(Layout(before.run), hands=kernel)
+    tearing = Tearing.below(before.layout, hands=kernel)
     failed = []
     for uid in sorted(pods):
         try:

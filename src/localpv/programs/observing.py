@@ -11,7 +11,7 @@ from localpv.metrics.cleaning import Cleanings
 from localpv.metrics.discovery import Discoveries
 from localpv.metrics.disks import DisksOfNode, Volumes
 from localpv.metrics.loop import Loop
-from localpv.metrics.process import Process
+from localpv.metrics.process import ProcessMetrics
 from localpv.metrics.publishing import Publications
 from localpv.metrics.queues import Queues
 from localpv.metrics.registry import Registry
@@ -36,7 +36,7 @@ class Observed:
         """Names of what must be so before the program is ready."""
 
         self.queues = Queues(self.registry)
-        Process(self.registry, component=component)
+        ProcessMetrics(self.registry, component=component)
         self.watchdog = Watchdog()
         Loop(self.registry, self.watchdog)
 

@@ -21,7 +21,6 @@ from localpv.host.mounts import KernelMounts
 from localpv.host.runc import RuncContainers
 from localpv.host.trees import KernelTrees
 from localpv.host.workers import Workers
-from localpv.lifecycle.mount.layout import Layout
 from localpv.lifecycle.mount.recorded import identity_of
 from localpv.model.marks import Mark
 from localpv.pods import access
@@ -107,7 +106,7 @@ async def _refuse_users(data: Path) -> None:
         reasons += [
             f"container {id_} is there" for id_ in _entries(places.runtime) if id_.partition(".")[0] not in pods
         ]
-        reasons += [f"the device of volume {name} is held" for name in _entries(Layout(places.run).global_maps)]
+        reasons += [f"the device of volume {name} is held" for name in _entries(places.layout.global_maps)]
     reasons += [f"{place} is mounted" for place in await down.mounted(data)]
     if reasons:
         more = f", and {len(reasons) - 5} more" if len(reasons) > 5 else ""

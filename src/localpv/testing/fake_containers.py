@@ -15,7 +15,8 @@ from typing import TypeVar
 
 from localpv import errors
 from localpv.host.containers import Bundle, Seen
-from localpv.host.launching import STDOUT, Process
+from localpv.host.launching import STDOUT
+from localpv.model.processes import Process
 
 T = TypeVar("T")
 

@@ -13,9 +13,10 @@ import aiohttp
 import pytest
 
 from localpv.api.objects import Object
-from localpv.apiserver.pod_access import LogOptions, Process
+from localpv.api.pod_logs import PodLogOptions
 from localpv.apiserver.server import ApiServer, Settings
 from localpv.errors import BadRequest, HostError, Unavailable
+from localpv.model.processes import Process
 
 POD = {
     "apiVersion": "v1",
@@ -68,7 +69,7 @@ class LocalPods:
 
     def __init__(self) -> None:
         self.text: list[bytes] = []
-        self.asked: list[tuple[str, LogOptions]] = []
+        self.asked: list[tuple[str, PodLogOptions]] = []
         self.started: list[LocalProcess] = []
         self.trouble: Exception | None = None
         """What is in the way of every command."""
@@ -77,7 +78,7 @@ class LocalPods:
         self.left = asyncio.Event()
         """Nobody follows a log any more."""
 
-    async def logs(self, pod: Object, container: str, options: LogOptions) -> AsyncIterator[bytes]:
+    async def logs(self, pod: Object, container: str, options: PodLogOptions) -> AsyncIterator[bytes]:
         self.asked.append((container, options))
         if container == "two":
             raise BadRequest('container "two" in pod "web" is waiting to start: ContainerCreating')
@@ -149,7 +150,7 @@ async def test_log_is_plain_text_of_the_container_that_is_named(http: aiohttp.Cl
     async with http.get(f"{PODS}/web/log", params=query) as answer:
         assert (answer.status, answer.content_type) == (200, "text/plain")
         assert await answer.text() == "first\nsecond\n"
-    wanted = LogOptions(tail_lines=2, timestamps=True, previous=True, limit_bytes=100)
+    wanted = PodLogOptions(tail_lines=2, timestamps=True, previous=True, limit_bytes=100)
     assert pods.asked == [("one", wanted)]
 
 

@@ -21,7 +21,7 @@ from localpv.api.kinds.localdisk import (
 )
 from localpv.metrics.cleaning import Cleanings
 from localpv.metrics.disks import DisksOfNode, Volumes
-from localpv.metrics.process import Process
+from localpv.metrics.process import ProcessMetrics
 from localpv.metrics.publishing import Publications
 from localpv.metrics.queues import Queues
 from localpv.metrics.registry import Registry
@@ -278,7 +278,7 @@ def test_volumes_are_counted_by_phase_with_what_keeps_disks_from_being_offered()
 
 def test_process_tells_its_memory_time_and_files() -> None:
     registry = Registry()
-    Process(registry, component="agent")
+    ProcessMetrics(registry, component="agent")
     found = samples(registry)
     assert found["process_resident_memory_bytes"] > 10 << 20
     assert found["process_cpu_seconds_total"] > 0

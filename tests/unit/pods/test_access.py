@@ -10,8 +10,8 @@ import pytest
 from tests.unit.pods.builders import record
 
 from localpv import errors
+from localpv.api.pod_logs import PodLogOptions
 from localpv.apiserver import pod_access
-from localpv.apiserver.pod_access import LogOptions
 from localpv.host.containers import Bundle
 from localpv.pods.access import PodAccess
 from localpv.pods.places import Places
@@ -50,7 +50,7 @@ def ran(records: Records, one: Record, text: str) -> Bundle:
 
 
 async def log(access: pod_access.PodAccess, **options: Any) -> str:
-    return b"".join([chunk async for chunk in access.logs(POD, "main", LogOptions(**options))]).decode()
+    return b"".join([chunk async for chunk in access.logs(POD, "main", PodLogOptions(**options))]).decode()
 
 
 async def test_log_is_that_of_the_present_attempt_and_of_the_one_before(
@@ -74,7 +74,7 @@ async def test_log_that_is_followed_ends_with_the_container(access: pod_access.P
     one = record()
     ran(records, one, "line")
     heard = []
-    async for chunk in access.logs(POD, "main", LogOptions(follow=True)):
+    async for chunk in access.logs(POD, "main", PodLogOptions(follow=True)):
         heard.append(chunk)
         records.save(msgspec.structs.replace(record(code=0), started_at=one.started_at))
     assert heard == [b"line\n"]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from localpv.api.pod_logs import PodLogOptions
 from localpv.pods import logs
-from localpv.pods.logs import Options
 
 
 def line(number: int, text: str, tag: str = "F") -> str:
@@ -23,7 +23,7 @@ def log(tmp_path: Path) -> Path:
 
 
 async def read(path: Path, **options: object) -> str:
-    wanted = Options(**options)  # type: ignore[arg-type]
+    wanted = PodLogOptions(**options)  # type: ignore[arg-type]
     return b"".join([chunk async for chunk in logs.stream(path, wanted, done=lambda: True)]).decode()
 
 
@@ -72,7 +72,7 @@ async def test_followed_log_tells_what_comes_and_ends_with_the_container(log: Pa
     heard: list[bytes] = []
 
     async def follow() -> None:
-        async for chunk in logs.stream(log, Options(follow=True, tail_lines=1), done=lambda: ended):
+        async for chunk in logs.stream(log, PodLogOptions(follow=True, tail_lines=1), done=lambda: ended):
             heard.append(chunk)  # noqa: PERF401 - others look at it while it grows
 
     following = asyncio.create_task(follow())

@@ -19,9 +19,10 @@ from aiohttp import WSMsgType, web
 from localpv.api import status
 from localpv.api.objects import Object
 from localpv.apiserver.call import Call
-from localpv.apiserver.pod_access import PodAccess, Process
+from localpv.apiserver.pod_access import PodAccess
 from localpv.apiserver.verbs import logs
 from localpv.errors import ApiError, BadRequest, HostError, InternalError
+from localpv.model.processes import Process
 
 log = logging.getLogger(__name__)
 

@@ -7,8 +7,9 @@ from datetime import datetime
 
 from localpv.api import fields, status
 from localpv.api.objects import Object, now
+from localpv.api.pod_logs import PodLogOptions
 from localpv.apiserver.call import Call
-from localpv.apiserver.pod_access import LogOptions, PodAccess
+from localpv.apiserver.pod_access import PodAccess
 from localpv.errors import BadRequest
 
 _OPTIONS = "PodLogOptions"
@@ -19,7 +20,7 @@ def lines(call: Call, pod: Object, *, pods: PodAccess) -> AsyncIterator[bytes]:
     return pods.logs(pod, container_of(pod, call.query.get("container", "")), options(call))
 
 
-def options(call: Call) -> LogOptions:
+def options(call: Call) -> PodLogOptions:
     """Reads the options of the request; Invalid names the one that is wrong."""
     tail, limit, seconds = call.number("tailLines"), call.number("limitBytes"), call.number("sinceSeconds")
     if tail is not None and tail < 0:
@@ -43,7 +44,7 @@ def options(call: Call) -> LogOptions:
             since = read.timestamp()
         except ValueError:
             raise BadRequest(f'the option sinceTime takes a time such as {now()}, not "{moment}"') from None
-    return LogOptions(
+    return PodLogOptions(
         follow=call.flag("follow"),
         previous=call.flag("previous"),
         timestamps=call.flag("timestamps"),

@@ -31,7 +31,7 @@ DOWNWARD = "kubernetes.io/downward-api"
 PROJECTED = "kubernetes.io/projected"
 HOST_PATH = "kubernetes.io/host-path"
 
-VOLUMES, DEVICES, SUB_PATHS = "volumes", "volumeDevices", "volume-subpaths"
+PODS, VOLUMES, DEVICES, SUB_PATHS = "pods", "volumes", "volumeDevices", "volume-subpaths"
 
 
 class Layout:
@@ -44,7 +44,7 @@ class Layout:
         self.disk = Path(os.path.realpath(disk)) if disk is not None else self.root
         """For files of our own."""
 
-        self.pods = self.root / "pods"
+        self.pods = self.root / PODS
         self._plugin = self.root / "plugins" / LOCAL
         self.global_mounts = self._plugin / "mounts"
         self.global_maps = self._plugin / DEVICES
@@ -59,9 +59,13 @@ class Layout:
     def volume(self, uid: str, plugin: str, name: str) -> Path:
         return self.volumes(uid, plugin) / plain(name)
 
+    def folders_of_pods(self) -> tuple[Path, ...]:
+        """The two folders that have a folder for each pod, that for mounts first."""
+        return tuple(dict.fromkeys((self.pods, self.disk / PODS)))
+
     def folders(self, uid: str) -> tuple[Path, ...]:
         """Both folders of a pod, that for its mounts first."""
-        return tuple(dict.fromkeys((self.pod(uid), self.disk / "pods" / plain(uid))))
+        return tuple(dict.fromkeys((self.pod(uid), self.disk / PODS / plain(uid))))
 
     def scratch(self, uid: str, plugin: str, name: str, *, memory: bool) -> Path:
         """Where a volume of the pod's own is: a mount in memory, or a folder on the disk."""

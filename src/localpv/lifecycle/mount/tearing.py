@@ -53,7 +53,7 @@ class Tearing:
         """Uids of pods of which any volume, or a trace of one, is on the disk."""
         layout, folders = self._layout, self._hands.folders
         own = {VOLUMES, DEVICES, SUB_PATHS}
-        uids = {uid for root in (layout.root, layout.disk) for uid in folders.names(root / "pods")}
+        uids = {uid for folder in layout.folders_of_pods() for uid in folders.names(folder)}
         inside = [(uid, set(folders.names(folder))) for uid in uids for folder in layout.folders(uid)]
         pods = {uid for uid, names in inside if names & own or not names}
         mapped = {
