@@ -29,9 +29,10 @@ from localpv.client.config import Connection
 from localpv.client.http import HttpTransport
 from localpv.client.lease import Election, Ended, Terms
 from localpv.client.objects import Patch, Selection
-from localpv.client.pacing import Backoff, SystemClock
 from localpv.client.transport import Answer, Request, Transport
 from localpv.client.watching import Changed, Deleted, Synced
+from localpv.runtime.backoff import Backoff
+from localpv.runtime.clock import SystemClock
 from localpv.testing.waiting import eventually
 
 CONFIG_MAPS = next(resource for resource in BUILT_IN if resource.kind == "ConfigMap")

@@ -25,13 +25,13 @@ from localpv.api.kinds.localdisk import (
     Phase,
 )
 from localpv.client.client import Client
-from localpv.client.pacing import SystemClock
 from localpv.lifecycle.agents import HasLooked, nobody
 from localpv.lifecycle.config.settings import ClassSettings, Configuration
 from localpv.lifecycle.manager import WORKERS, Manager
 from localpv.lifecycle.publish import naming
 from localpv.lifecycle.records import Records
 from localpv.lifecycle.records.api import ApiRecords
+from localpv.runtime.clock import SystemClock
 
 GIB = 1 << 30
 HOST_DIR = "/mnt/disks"

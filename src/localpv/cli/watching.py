@@ -18,7 +18,7 @@ from localpv.cli.bars import Bars
 from localpv.client.cache import Cache
 from localpv.client.client import Client
 from localpv.client.objects import Objects, Selection
-from localpv.client.pacing import Clock, SystemClock
+from localpv.runtime.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

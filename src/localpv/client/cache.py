@@ -15,8 +15,9 @@ from typing import Generic, TypeVar
 
 from localpv import errors
 from localpv.client.objects import EVERYTHING, WATCH_SECONDS, Objects, Selection
-from localpv.client.pacing import Backoff, Clock
 from localpv.client.watching import Bookmark, Changed, Deleted, Synced
+from localpv.runtime.backoff import Backoff
+from localpv.runtime.clock import Clock
 
 T = TypeVar("T")
 Handler = Callable[[T | None, T | None], None]

@@ -14,8 +14,8 @@ from localpv.api.resources import Resource
 from localpv.client.codec import TypedCodec, UntypedCodec
 from localpv.client.config import Connection
 from localpv.client.objects import Objects, UntypedObjects
-from localpv.client.pacing import Clock, SystemClock
 from localpv.client.transport import Observer, Request, Retrying, Transport, error_of
+from localpv.runtime.clock import Clock, SystemClock
 
 K = TypeVar("K", bound=kinds.Kind)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from localpv import errors
 from localpv.client.credentials import Credentials, Fixed, TokenFile
-from localpv.client.pacing import Clock, SystemClock
+from localpv.runtime.clock import Clock, SystemClock
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 

@@ -15,7 +15,7 @@ import msgspec
 
 from localpv import errors
 from localpv.client.credentials import Headers, bearer, load_certificate
-from localpv.client.pacing import Clock
+from localpv.runtime.clock import Clock
 
 API_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 RUN_SECONDS = 60.0

@@ -15,7 +15,7 @@ from localpv.api import yamls
 from localpv.client.config import Connection
 from localpv.client.credentials import Credentials, Fixed, Impersonating, TokenFile, decode_data, load_certificate
 from localpv.client.exec_plugin import API_VERSIONS, FromPlugin, Plugin
-from localpv.client.pacing import Clock
+from localpv.runtime.clock import Clock
 
 _REFUSED = {
     "auth-provider": "Kubernetes removed it; use exec with the provider's credential plugin",

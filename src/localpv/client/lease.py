@@ -20,7 +20,7 @@ from typing import Any
 from localpv import errors
 from localpv.api import kinds
 from localpv.client.objects import Objects
-from localpv.client.pacing import Clock, deadline
+from localpv.runtime.clock import Clock, deadline
 
 log = logging.getLogger(__name__)
 

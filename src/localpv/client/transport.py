@@ -15,7 +15,7 @@ import msgspec
 from localpv import errors
 from localpv.api import media_types
 from localpv.api import status as statuses
-from localpv.client.pacing import Clock
+from localpv.runtime.clock import Clock
 
 REQUEST_SECONDS = 30.0
 """How long one answer may take; kube-apiserver itself gives up after 60 s."""

@@ -17,7 +17,7 @@ from localpv import errors
 from localpv.api import kinds
 from localpv.api.kinds import Event, EventSource, Kind, ObjectMeta, ObjectReference
 from localpv.client.client import Client
-from localpv.client.pacing import Clock
+from localpv.runtime.clock import Clock
 
 NORMAL = "Normal"
 WARNING = "Warning"

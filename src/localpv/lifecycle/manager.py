@@ -18,7 +18,6 @@ from localpv.api.kinds import Job, Node, PersistentVolume, StorageClass
 from localpv.api.kinds.localdisk import LocalDisk
 from localpv.client.cache import Cache
 from localpv.client.client import Client
-from localpv.client.pacing import Backoff, Clock
 from localpv.client.watching import Changed, Deleted, Synced
 from localpv.lifecycle.agents import HasLooked, nobody
 from localpv.lifecycle.config.settings import Configuration
@@ -39,6 +38,8 @@ from localpv.lifecycle.reports import Reports
 from localpv.lifecycle.view import View
 from localpv.lifecycle.volumes import ApiVolumes
 from localpv.model import disk_labels
+from localpv.runtime.backoff import Backoff
+from localpv.runtime.clock import Clock
 from localpv.runtime.controller import Controller, Done, LookAgain, Outcome, Reconcile
 from localpv.runtime.group import Group
 from localpv.runtime.queue import Observing, WorkQueue, unobserved

@@ -10,7 +10,8 @@ from typing import Protocol
 from localpv import errors
 from localpv.api.kinds import Node
 from localpv.client.objects import Objects
-from localpv.client.pacing import Backoff, Clock
+from localpv.runtime.backoff import Backoff
+from localpv.runtime.clock import Clock
 
 LOOK_EVERY_SECONDS = 30.0
 """Labels and taints of a node change seldom."""

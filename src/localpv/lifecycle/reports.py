@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from localpv.api.kinds.localdisk import DiskCondition, LocalDisk
-from localpv.client.pacing import Clock
 from localpv.lifecycle.events import Events
 from localpv.lifecycle.records import Records
 from localpv.model import disk_labels
+from localpv.runtime.clock import Clock
 
 
 class Reports:

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from localpv.api.kinds import PersistentVolume, PersistentVolumeClaim
 from localpv.client.cache import Cache, Index
 from localpv.client.client import Client
-from localpv.client.pacing import Clock
 from localpv.lifecycle.matching.offers import Offers
 from localpv.lifecycle.newest import Newest
+from localpv.runtime.clock import Clock
 from localpv.runtime.group import Group
 
 

@@ -16,8 +16,8 @@ from localpv.api.objects import Object
 from localpv.client.cache import Cache, Handler
 from localpv.client.client import Client
 from localpv.client.objects import Selection
-from localpv.client.pacing import Clock
 from localpv.model import disk_labels
+from localpv.runtime.clock import Clock
 
 NO_VOLUME = "localpv-no-such-volume"
 """Changing it shows what we may do to volumes, and does nothing."""

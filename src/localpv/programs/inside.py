@@ -22,8 +22,8 @@ from localpv.apiserver.server import ApiServer
 from localpv.client.client import Client
 from localpv.client.config import Connection
 from localpv.client.http import HttpTransport
-from localpv.client.pacing import Clock
 from localpv.client.transport import Answer, Observer, Request, Retrying, Transport
+from localpv.runtime.clock import Clock
 
 WRITES = ("PATCH", "PUT", "DELETE", "POST")
 STREAMS = ("/exec", "/attach", "/portforward")

@@ -1,15 +1,39 @@
-"""How long to wait before a key is tried again, counted for each key by itself."""
+"""How long to wait before something is tried again, also counted for each key by itself."""
 
 from __future__ import annotations
 
 import functools
 import random
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from localpv.client.pacing import Backoff
-
 K = TypeVar("K", bound=Hashable)
+
+
+@dataclass(slots=True, kw_only=True)
+class Backoff:
+    """Waits that double from `first` to `most` seconds until something works again.
+
+    Each is spread by `jitter` (0.5: up to half as long again), so that a thousand nodes that lost the same server do
+    not come back in the same instant.
+    """
+
+    first: float = 0.2
+    most: float = 30.0
+    jitter: float = 0.5
+    random: Callable[[], float] = field(default=random.random, repr=False)
+    tries: int = 0
+
+    def next(self) -> float:
+        """How long to wait before the next try."""
+        # A float overflows after a thousand doublings; the cap is reached long before the sixtieth.
+        wait = min(self.first * 2.0 ** min(self.tries, 60), self.most)
+        self.tries += 1
+        return wait * (1 + self.jitter * self.random())
+
+    def reset(self) -> None:
+        self.tries = 0
 
 
 class KeyedBackoff(Generic[K]):

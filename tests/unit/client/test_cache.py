@@ -13,7 +13,7 @@ from localpv import errors
 from localpv.api import kinds
 from localpv.client.cache import Cache
 from localpv.client.client import Client
-from localpv.client.pacing import Backoff
+from localpv.runtime.backoff import Backoff
 from localpv.testing.api import FakeApi
 from localpv.testing.clock import FakeClock, settle
 

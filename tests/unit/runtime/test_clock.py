@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from localpv.client.pacing import Backoff
+from localpv.runtime.backoff import Backoff
 from localpv.runtime.clock import SystemClock, deadline
 from localpv.testing.clock import FakeClock
 

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 
 from localpv import errors
 from localpv.api.kinds.localdisk import CleaningState, CleanOrder, DiskKind, LocalDisk, LocalDiskStatus
-from localpv.client.pacing import Backoff
 from localpv.lifecycle.clean import orders, places, plans, states
 from localpv.lifecycle.clean.hands import Hands, Target
 from localpv.lifecycle.clean.locks import Held, Locks
@@ -31,7 +30,7 @@ from localpv.lifecycle.config.settings import CLEANINGS_AT_ONCE, ClassSettings
 from localpv.lifecycle.events import Events
 from localpv.lifecycle.records import Records
 from localpv.model.methods import Progress
-from localpv.runtime.backoff import KeyedBackoff
+from localpv.runtime.backoff import Backoff, KeyedBackoff
 from localpv.runtime.clock import Clock
 from localpv.runtime.controller import Done, LookAgain, Outcome
 

@@ -20,9 +20,9 @@ from localpv.api.patch import merge_patch
 from localpv.client.cache import Cache
 from localpv.client.client import Client
 from localpv.client.objects import EVERYTHING, Selection
-from localpv.client.pacing import Clock, SystemClock
 from localpv.lifecycle.records.feed import Feed
 from localpv.lifecycle.records.protocol import Event
+from localpv.runtime.clock import Clock, SystemClock
 
 UNLOCKED_TRIES = 5
 """How often a write that needs no lock goes round others; a record has only two writers."""

@@ -27,9 +27,9 @@ from localpv.api.kinds import ObjectMeta, Part
 from localpv.api.kinds.localdisk import LOCAL_DISKS, LocalDisk, LocalDiskSpec, LocalDiskStatus
 from localpv.api.patch import merge_patch
 from localpv.client.codec import TypedCodec
-from localpv.client.pacing import Clock, SystemClock
 from localpv.lifecycle.records.feed import Feed
 from localpv.lifecycle.records.protocol import Event
+from localpv.runtime.clock import Clock, SystemClock
 
 ENDING = ".json"
 LOCK = ".lock"

@@ -25,11 +25,11 @@ from localpv.api.objects import Object
 from localpv.client.cache import Cache
 from localpv.client.client import Client
 from localpv.client.objects import Selection
-from localpv.client.pacing import Clock
 from localpv.lifecycle.config.settings import Configuration
 from localpv.lifecycle.records import Records
 from localpv.lifecycle.release import deciding
 from localpv.model import disk_labels
+from localpv.runtime.clock import Clock
 
 BACKOFF_LIMIT = 20
 """How often the kubelet starts a cleaner again that crashes, before the Job is given up and made anew."""

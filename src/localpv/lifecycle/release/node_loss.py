@@ -19,7 +19,6 @@ from localpv import errors
 from localpv.api import kinds, volume_affinity, well_known
 from localpv.api.kinds import Node, PersistentVolume, PersistentVolumeClaim
 from localpv.client.client import Client
-from localpv.client.pacing import Clock
 from localpv.lifecycle.config.settings import NodeLossPolicy
 from localpv.lifecycle.events import Events
 from localpv.lifecycle.figures import Figures, Silent
@@ -27,6 +26,7 @@ from localpv.lifecycle.nodes import Nodes
 from localpv.lifecycle.surroundings import Surroundings
 from localpv.lifecycle.volumes import Volumes, is_held, is_unclaimed, is_unused
 from localpv.model import disk_labels
+from localpv.runtime.clock import Clock
 from localpv.runtime.controller import Done, LookAgain, Outcome
 
 log = logging.getLogger(__name__)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from localpv.api import kinds
 from localpv.api.kinds import PersistentVolume
 from localpv.api.kinds.localdisk import Cleaning, CleaningState, LocalDisk
-from localpv.client.pacing import Clock
 from localpv.lifecycle.events import Events
+from localpv.runtime.clock import Clock
 
 LONG_SECONDS = 600.0
 """After this time people ask why the volume is not back yet."""

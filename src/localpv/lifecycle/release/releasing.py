@@ -10,7 +10,6 @@ import msgspec
 from localpv import errors
 from localpv.api.kinds import PersistentVolume
 from localpv.api.kinds.localdisk import CleanOrder, DiskKind, LocalDisk, OfferedVolume, VolumeMode
-from localpv.client.pacing import Clock
 from localpv.lifecycle.events import Events
 from localpv.lifecycle.figures import Figures, Silent
 from localpv.lifecycle.records import Records
@@ -20,6 +19,7 @@ from localpv.lifecycle.release.progress import Progress
 from localpv.lifecycle.reports import Reports
 from localpv.lifecycle.surroundings import Surroundings
 from localpv.lifecycle.volumes import Volumes
+from localpv.runtime.clock import Clock
 from localpv.runtime.controller import Done, LookAgain, Outcome
 
 log = logging.getLogger(__name__)

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 
 from localpv import errors
 from localpv.api.kinds import Node, PersistentVolume, PersistentVolumeClaim, Pod
-from localpv.client.pacing import Clock
 from localpv.lifecycle.matching import fitting
 from localpv.lifecycle.schedule import claims
 from localpv.lifecycle.schedule.choosing import Chosen
@@ -22,6 +21,7 @@ from localpv.lifecycle.schedule.demands import Demand
 from localpv.lifecycle.schedule.promises import Plan
 from localpv.lifecycle.schedule.world import World
 from localpv.lifecycle.schedule.writes import Writes
+from localpv.runtime.clock import Clock
 
 BIND_SECONDS = 600.0
 """How long the binder, or a provisioner, may take for the claims of a pod; as long as kube-scheduler gives them."""

@@ -12,7 +12,6 @@ import logging
 from localpv import errors
 from localpv.api.kinds import Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from localpv.client.client import Client
-from localpv.client.pacing import Clock
 from localpv.lifecycle.events import ApiEvents
 from localpv.lifecycle.matching import fitting
 from localpv.lifecycle.schedule import choosing, demands
@@ -25,6 +24,7 @@ from localpv.lifecycle.schedule.world import World
 from localpv.lifecycle.schedule.writes import Writes
 from localpv.lifecycle.stock import Stock
 from localpv.runtime.backoff import KeyedBackoff
+from localpv.runtime.clock import Clock
 from localpv.runtime.controller import Controller, Done, LookAgain, Outcome
 from localpv.runtime.group import Group
 from localpv.runtime.queue import WorkQueue

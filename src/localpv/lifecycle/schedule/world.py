@@ -8,13 +8,13 @@ from localpv.api.kinds import Namespace, Node, PersistentVolume, Pod, StorageCla
 from localpv.api.kinds.meta import NOTHING
 from localpv.client.cache import Cache
 from localpv.client.client import Client
-from localpv.client.pacing import Clock
 from localpv.lifecycle.schedule import demands
 from localpv.lifecycle.schedule.claims import Storage
 from localpv.lifecycle.schedule.nearby import Nearby
 from localpv.lifecycle.schedule.places import Places
 from localpv.lifecycle.schedule.promises import Promises
 from localpv.lifecycle.stock import Stock
+from localpv.runtime.clock import Clock
 from localpv.runtime.group import Group
 
 BY_CLAIM = "claim"

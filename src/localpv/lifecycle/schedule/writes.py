@@ -15,10 +15,10 @@ from localpv.api.kinds import Kind, PersistentVolume, PersistentVolumeClaim, Pod
 from localpv.api.objects import Object
 from localpv.client.client import Client
 from localpv.client.objects import Patch
-from localpv.client.pacing import Clock
 from localpv.lifecycle.matching import fitting
 from localpv.lifecycle.schedule.promises import Binding
 from localpv.lifecycle.stock import Stock
+from localpv.runtime.clock import Clock
 
 SCHEDULED = "PodScheduled"
 UNSCHEDULABLE = "Unschedulable"

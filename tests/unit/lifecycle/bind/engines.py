@@ -17,13 +17,13 @@ from localpv.apiserver.server import ApiServer, Settings
 from localpv.client import config as connections
 from localpv.client.client import Client
 from localpv.client.http import HttpTransport
-from localpv.client.pacing import SystemClock
 from localpv.client.transport import Answer, Request, Transport
 from localpv.lifecycle.bind import binder
 from localpv.lifecycle.bind.binder import WORKERS
 from localpv.lifecycle.groups import placer
 from localpv.lifecycle.stock import Stock
 from localpv.programs.inside import InsideTransport
+from localpv.runtime.clock import SystemClock
 from localpv.testing.waiting import PATIENCE_SECONDS
 
 SPACE = "default"

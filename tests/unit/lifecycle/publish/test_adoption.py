@@ -11,11 +11,11 @@ from localpv import errors
 from localpv.api import well_known
 from localpv.api.kinds import PersistentVolume
 from localpv.client.client import Client
-from localpv.client.pacing import SystemClock
 from localpv.lifecycle.config.settings import Configuration
 from localpv.lifecycle.publish import adoption, ownership
 from localpv.lifecycle.volumes import ApiVolumes
 from localpv.model import disk_labels
+from localpv.runtime.clock import SystemClock
 from localpv.testing.api import FakeApi
 
 UID = "11111111-2222-3333-4444-555555555555"
