@@ -218,6 +218,22 @@ SITUATIONS: dict[str, tuple[LocalDisk, PersistentVolume | None, Action | str]] =
     "offered, nobody has looked": (a_disk(eligible=None), a_volume(), Wait()),
     "in use, not fit any more": (a_disk(eligible=False), a_volume("Bound", claim=CLAIM), Wait()),
     "in use, missing": (a_disk(eligible=False, phase="Missing"), a_volume("Bound", claim=CLAIM), "DiskMissing"),
+    # Somebody has deleted it, and only others hold it.
+    "going without us, used and not fit any more": (
+        a_disk(eligible=False),
+        used(a_volume(held=False, deleting=True)),
+        Wait(),
+    ),
+    "going without us, unused and not fit any more": (
+        a_disk(eligible=False),
+        a_volume(held=False, deleting=True),
+        TakeBack(),
+    ),
+    "going without us, in use and missing": (
+        a_disk(eligible=False, phase="Missing"),
+        a_volume("Bound", claim=CLAIM, held=False, deleting=True),
+        Wait(),
+    ),
     # Somebody has deleted it.
     "going, unused": (a_disk(), UNUSED_GOING, TakeBack()),
     "going, unused, ordered": (a_disk(order=FOR_CLAIM), UNUSED_GOING, Wait()),
