@@ -8,6 +8,7 @@ import pytest
 
 import mutants
 import mutations
+import sandbox
 
 
 def changes(tmp_path: Path, text: str) -> list[str]:
@@ -78,3 +79,43 @@ def test_every_change_that_is_listed_as_meaning_the_same_can_still_be_made() -> 
     possible = {one.key for path in paths for one in mutations.of_module(path, mutants.ROOT)}
     assert [key for key in listed if key not in possible] == []
     assert all(reason.strip() for reason in listed.values())
+
+
+def test_change_names_the_function_that_is_defined_with_its_module(tmp_path: Path) -> None:
+    path = tmp_path / "module.py"
+    path.write_text(
+        "class C:\n    x = True\n    def f(self):\n        def g():\n            return True\n        return g\n"
+    )
+    found = [(one.function, one.outermost, one.at_import) for one in mutations.of_module(path, tmp_path)]
+    assert found == [("C", "", True), ("C.f.g", "C.f", False)]
+
+
+class Place:
+    """Runs no tests, and tells of each how it ended without a change."""
+
+    def __init__(self, **failing: list[str]) -> None:
+        self.runs: list[list[str]] = []
+        self.failing = failing
+
+    def pytest(self, tests: list[str], *, timeout: float) -> sandbox.Ended:
+        self.runs.append(tests)
+        names = self.failing.get(Path(tests[0].partition("::")[0]).stem, [])
+        lines = [f"{name}\tcall\tfailed\t0.1" for name in names] or [f"{tests[0]}\tcall\tpassed\t0.1"]
+        return sandbox.Ended(code=1 if names else 0, said="", files={"outcomes": "\n".join(lines)})
+
+
+def test_unit_test_that_fails_without_a_change_is_found_out_with_one_run_of_its_file() -> None:
+    place = Place(test_a=["tests/unit/test_a.py::one"])
+    controls = mutants.Controls(place)  # type: ignore[arg-type]
+    assert controls.fails_anyway("tests/unit/test_a.py::one")
+    assert not controls.fails_anyway("tests/unit/test_a.py::two")
+    assert not controls.fails_anyway("tests/unit/test_b.py::one")
+    assert place.runs == [["tests/unit/test_a.py"], ["tests/unit/test_b.py"]]
+
+
+def test_test_of_the_machine_is_tried_without_the_change_each_time() -> None:
+    place = Place()
+    controls = mutants.Controls(place)  # type: ignore[arg-type]
+    for _ in range(2):
+        assert not controls.fails_anyway("tests/host/test_a.py::one")
+    assert place.runs == [["tests/host/test_a.py::one"]] * 2
