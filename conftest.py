@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -44,6 +46,17 @@ class Recorder:
         if has_parameters:
             return name in self.ids
         return any(other.startswith(f"{name}[") for other in self.ids)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Modules and tests are collected to stay, so the garbage collector need not look at them, now or ever after."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -29,7 +29,7 @@ OURS = os.path.join(os.path.dirname(localpv.__file__), "")
 FREEZE_EVERY = 50
 """Tests after which the garbage collector leaves alone what is there by then."""
 
-_count = itertools.count()
+_count = itertools.count(1)
 
 
 class Loops:
