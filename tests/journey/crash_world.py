@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import functools
 import uuid
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -117,7 +118,7 @@ class Process:
     async def act(self, who: str, name: str, deed: Callable[[], Awaitable[T]]) -> T:
         """Do something to the world, unless death comes first. Who is dead waits for ever."""
         death = self.world.death
-        self.world.acts.add((who, name))
+        self.world.acts[who, name] += 1
         if self.dead.is_set():
             await asyncio.get_running_loop().create_future()
         if death is None or not death.is_due(who, name):
@@ -221,8 +222,8 @@ class World:
     case: Case
     folder: Path
     death: Death | None = None
-    acts: set[tuple[str, str]] = field(default_factory=set)
-    """Who did what, at least once."""
+    acts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Who did what, and how often."""
 
     left: set[int] = field(default_factory=set)
     """Pieces of the disk with a tenant's data."""
