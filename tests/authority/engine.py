@@ -41,6 +41,8 @@ from localpv.store.table import Change, Event
 
 RBAC = "rbac.authorization.k8s.io"
 ADMIN = Subject("localpv:admin", ("system:masters", "system:authenticated"))
+MADE_BY_ITSELF = (("serviceaccounts", "default"), ("configmaps", "kube-root-ca.crt"))
+"""What the engine makes in every new namespace a moment later: nobody has asked for it, so it is not noted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +107,8 @@ class Engine:
             await self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
             await self.create(bare(ACCOUNT_KIND, name, "robot"))
             async with asyncio.timeout(10):
-                await self._made("serviceaccounts", f"{name}/default")
-                await self._made("configmaps", f"{name}/kube-root-ca.crt")
+                for prefix, own in MADE_BY_ITSELF:
+                    await self._made(prefix, f"{name}/{own}")
         for name in NODES:
             await self.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": {}})
         self._issue()
@@ -124,6 +126,8 @@ class Engine:
         await self.server.stop()
 
     def _note(self, prefix: str, event: Event) -> None:
+        if event.change is Change.ADDED and (prefix, event.key.partition("/")[2]) in MADE_BY_ITSELF:
+            return
         before = None if event.before is None else decode(event.before.value)
         after = decode(event.row.value)
         self.written.append(Written(prefix, event.key, event.change, event.revision, before, after))

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hypothesis import strategies as st
+from tests.authority import worlds
 from tests.authority.rbac import Asked
 
 Object = dict[str, Any]
@@ -280,16 +281,18 @@ METHODS = {
 
 ON_COLLECTIONS = ("list", "watch", "deletecollection")
 USUAL_KINDS = (SECRETS, SECRETS, PODS, LEASES, DISKS, *KINDS)
+BOOLEANS = st.booleans()
+ANY_TOKEN = st.one_of(st.none(), TOKENS, st.integers(0, len(NAMESPACES)))
 
 
 @st.composite
 def requests(draw: st.DrawFn, forms: tuple[str, ...], kinds: tuple[Kind, ...] = USUAL_KINDS) -> Request:
-    form = draw(st.sampled_from(forms))
+    form = draw(worlds.choice(*forms))
     deadly = form in ("delete", "deletecollection", "create")
-    kind = draw(st.sampled_from([kind for kind in kinds if not (deadly and kind.spared)]))
-    named = form not in ON_COLLECTIONS and (form != "old watch" or draw(st.booleans()))
+    kind = draw(worlds.choice(*(kind for kind in kinds if not (deadly and kind.spared))))
+    named = form not in ON_COLLECTIONS and (form != "old watch" or draw(BOOLEANS))
     subresources = kind.subresources if form in ("get", "update", "patch", "create") else ()
-    subresource = draw(st.sampled_from(("", "", *subresources))) if named else ""
+    subresource = draw(worlds.choice("", "", *subresources)) if named else ""
     if form == "create" and not subresource:
         named = False
     wide = ("",) if form in ("list", "watch") or (form == "old watch" and not named) else ()
@@ -298,20 +301,20 @@ def requests(draw: st.DrawFn, forms: tuple[str, ...], kinds: tuple[Kind, ...] = 
     return Request(
         kind=kind,
         method=METHODS[form],
-        namespace=draw(st.sampled_from((*NAMESPACES, *NAMESPACES, *wide))) if kind.namespaced else "",
-        name=draw(st.sampled_from((*kind.names, "absent"))) if named else "",
+        namespace=draw(worlds.choice(*NAMESPACES, *NAMESPACES, *wide)) if kind.namespaced else "",
+        name=draw(worlds.choice(*kind.names, "absent")) if named else "",
         subresource=subresource,
         old_watch=form == "old watch",
-        watch=draw(st.sampled_from(watch)),
-        resume=draw(st.booleans()),
-        initial=form == "watch" and draw(st.booleans()),
-        labels=draw(st.sampled_from(("", "", "", *LABEL_SELECTORS))) if selected else "",
+        watch=draw(worlds.choice(*watch)),
+        resume=draw(BOOLEANS),
+        initial=form == "watch" and draw(BOOLEANS),
+        labels=draw(worlds.choice("", "", "", *LABEL_SELECTORS)) if selected else "",
         fields=draw(selectors(kind)),
-        limit=draw(st.sampled_from((0, 0, 0, 1, 2))) if form in ("list", "deletecollection") else 0,
-        token=draw(st.one_of(st.none(), TOKENS, st.integers(0, len(NAMESPACES)))) if selected else None,
-        body_name=draw(st.sampled_from(kind.names)),
-        body_node=draw(st.sampled_from(NODES)),
-        apply=draw(st.booleans()),
-        protobuf=draw(st.booleans()),
-        finalizers=("kubernetes", draw(st.sampled_from(FINALIZERS))) if subresource == "finalize" else (),
+        limit=draw(worlds.choice(0, 0, 0, 1, 2)) if form in ("list", "deletecollection") else 0,
+        token=draw(ANY_TOKEN) if selected else None,
+        body_name=draw(worlds.choice(*kind.names)),
+        body_node=draw(worlds.choice(*NODES)),
+        apply=draw(BOOLEANS),
+        protobuf=draw(BOOLEANS),
+        finalizers=("kubernetes", draw(worlds.choice(*FINALIZERS))) if subresource == "finalize" else (),
     )

@@ -33,6 +33,11 @@ def some(values: Sequence[str], most: int) -> st.SearchStrategy[list[str]]:
 
 
 @functools.cache  # to make a strategy takes longer than to draw from it
+def choice(*values: Any) -> st.SearchStrategy[Any]:
+    return st.sampled_from(values)
+
+
+@functools.cache
 def rules(names: tuple[str, ...]) -> st.SearchStrategy[Object]:
     usual = st.fixed_dictionaries(
         {"verbs": some(VERBS, 4), "apiGroups": some(API_GROUPS, 3), "resources": some(RESOURCES, 3)},
@@ -50,6 +55,21 @@ def rules(names: tuple[str, ...]) -> st.SearchStrategy[Object]:
         {"verbs": some(("get", "*"), 1), "nonResourceURLs": some(("/metrics", "/version*", "*"), 2)}
     )
     return st.one_of(usual, usual, usual, impersonation, paths)
+
+
+@functools.cache
+def cluster_rules(names: tuple[str, ...]) -> st.SearchStrategy[list[Object]]:
+    return st.lists(rules(names), min_size=1, max_size=3)
+
+
+@functools.cache
+def namespaced_rules(names: tuple[str, ...]) -> st.SearchStrategy[list[Object]]:
+    return st.lists(rules(names).filter(_in_namespace), max_size=3)
+
+
+@functools.cache
+def homes_among(namespaces: tuple[str, ...]) -> st.SearchStrategy[list[str]]:
+    return st.lists(st.sampled_from(namespaces), max_size=2, unique=True)
 
 
 @functools.cache
@@ -79,20 +99,20 @@ def rbac(
         found.append({"apiVersion": f"{GROUP}/v1", "kind": kind, "metadata": metadata, **parts})
 
     for name in ROLES[:2]:
-        add("ClusterRole", name, rules=draw(st.lists(rules(names), min_size=1, max_size=3)))
-    homes = draw(st.lists(st.sampled_from(namespaces), max_size=2, unique=True))
+        add("ClusterRole", name, rules=draw(cluster_rules(names)))
+    homes = draw(homes_among(namespaces))
     for namespace in homes:
-        add("Role", "r1", namespace, rules=draw(st.lists(rules(names).filter(_in_namespace), max_size=3)))
+        add("Role", "r1", namespace, rules=draw(namespaced_rules(names)))
 
-    cluster_roles = st.sampled_from((*ROLES, *standing))
-    for number in range(draw(st.integers(0, 2))):
+    cluster_roles = choice(*ROLES, *standing)
+    for number in range(draw(choice(0, 1, 2))):
         reference = {"apiGroup": GROUP, "kind": "ClusterRole", "name": draw(cluster_roles)}
         add("ClusterRoleBinding", f"b{number}", roleRef=reference, subjects=draw(subjects(namespaces)))
-    for number in range(draw(st.integers(1, 3))):
-        kind = draw(st.sampled_from(("Role", "ClusterRole")))
+    for number in range(draw(choice(1, 2, 3))):
+        kind = draw(choice("Role", "ClusterRole"))
         role = "r1" if kind == "Role" else draw(cluster_roles)
         reference = {"apiGroup": GROUP, "kind": kind, "name": role}
-        home = draw(st.sampled_from(homes or namespaces) if kind == "Role" else st.sampled_from(namespaces))
+        home = draw(choice(*(homes or namespaces)) if kind == "Role" else choice(*namespaces))
         add("RoleBinding", f"b{number}", home, roleRef=reference, subjects=draw(subjects(namespaces)))
     return found
 

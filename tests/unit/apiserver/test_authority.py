@@ -141,11 +141,11 @@ def test_nobody_sees_or_touches_what_they_may_not(
     started, runner = running
 
     @seed(turn)
-    @settings(max_examples=10)
+    @settings(max_examples=6)
     @given(
         world=worlds.rbac(NAMESPACES, PREFIXED_NAMES, ("edit", "view", "localpv-agent")),
         changes=CHANGES,
-        drawn=st.lists(FOCUS[focus], min_size=6, max_size=9),
+        drawn=st.lists(FOCUS[focus], min_size=10, max_size=14),
     )
     def play(world: list[Object], changes: list[tuple[int, str, str]], drawn: list[Case]) -> None:
         granted = [obj for number, case in enumerate(drawn) for obj in case.grants(number)]
