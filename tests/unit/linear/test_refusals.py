@@ -25,15 +25,17 @@ from localpv.errors import ApiError
 LARGEST_ANSWER = 300 << 10
 """Bytes. A hundred findings with the longest paths, written twice."""
 
-MOST_TEXT = 8 << 20
-"""Characters of all errors together, the untold ones too: they are in memory at once."""
+MOST_TEXT = 4 << 20
+"""Characters of all errors together, the untold ones too: they are in memory at once. Eight times the body."""
 
 MOST_MEMORY = 16 << 20
 """Bytes that a refusal may take beside the body."""
 
-LARGEST_BODY = 1 << 20
+LARGEST_BODY = 512 << 10
+"""Bytes. What says again all that is wrong with it is too long an answer by far."""
+
 LONG = "Wrong / " * 200
-MANY = 1000
+MANY = 500
 
 Wrong = Callable[[Node, int], Any]
 WRONG: dict[str, Wrong] = {
@@ -42,7 +44,7 @@ WRONG: dict[str, Wrong] = {
     "the same short text": lambda node, number: _wrong(node, iter(("a",))),
     "other types": lambda node, number: {LONG: number} if node.type is Type.LIST else [[LONG]],
     "unknown fields": lambda node, number: {**_named(node), f"{number}{LONG}": 1},
-    "many unknown fields": lambda node, number: {**_named(node), **_unknown(1 if number else 20_000)},
+    "many unknown fields": lambda node, number: {**_named(node), **_unknown(1 if number else 10_000)},
 }
 
 
