@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 PRINTS_BUFFER = """
 import asyncio
 from asyncio import sslproto
@@ -22,7 +24,7 @@ asyncio.run(main())
 """
 PRINTS_AUTHORITIES = """
 import os
-from localpv.client import http
+import {module}
 import aiohttp.connector
 print(len(aiohttp.connector._SSL_CONTEXT_VERIFIED.get_ca_certs()), os.environ.get("SSL_CERT_FILE"))
 """
@@ -45,8 +47,10 @@ def test_tls_connections_have_small_buffers() -> None:
     assert said_by(PRINTS_BUFFER) == "True"
 
 
-def test_aiohttp_brings_no_certificate_authorities_and_the_environment_stays_as_it_was() -> None:
-    assert said_by(PRINTS_AUTHORITIES, SSL_CERT_FILE="/somewhere/else.pem") == "0 /somewhere/else.pem"
+@pytest.mark.parametrize("module", ["localpv.client.http", "localpv.programs.apiserver", "localpv.programs.up"])
+def test_aiohttp_brings_no_certificate_authorities_and_the_environment_stays_as_it_was(module: str) -> None:
+    program = PRINTS_AUTHORITIES.format(module=module)
+    assert said_by(program, SSL_CERT_FILE="/somewhere/else.pem") == "0 /somewhere/else.pem"
 
 
 def test_agents_do_not_load_what_they_do_not_need() -> None:
