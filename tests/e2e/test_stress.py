@@ -14,8 +14,8 @@ from tests.e2e import pods
 from tests.e2e.place import Place
 
 VOLUMES = 200
-PODS = 240
-"""With two claims each on average: more than twice as many claims as volumes."""
+PODS = 210
+"""With two claims each on average: twice as many claims as volumes."""
 
 AT_ONCE = 90
 """Pods that exist at the same time; together they want nearly all volumes."""
