@@ -20,6 +20,9 @@ NO_TESTS = 5
 WORKERS = 2 * (os.cpu_count() or 1)
 """More than processors: most tests wait for something now and then."""
 
+QUICK_WORKERS = 1 + (os.cpu_count() or 1)
+"""Quick tests hardly wait, and every worker collects all of them and starts engines of its own."""
+
 QUICK = ("tests/workloads", "tests/placing", "tests/contract", "tests/unit")
 NOT_QUICK = "tests/unit/linear"
 """Measures every parser with hundreds of inputs, which takes a third of the time of all quick rings."""
@@ -65,7 +68,7 @@ def run(ring: Ring, arguments: list[str]) -> int:
 def main(arguments: list[str]) -> int:
     started = time.monotonic()
     quick = "--quick" in arguments
-    rings = [Ring("quick rings", QUICK, WORKERS, without=NOT_QUICK)] if quick else [SHARING, *ALONE]
+    rings = [Ring("quick rings", QUICK, QUICK_WORKERS, without=NOT_QUICK)] if quick else [SHARING, *ALONE]
     codes = [run(ring, [word for word in arguments if word != "--quick"]) for ring in rings]
     print(f"{'make quick' if quick else 'make test'}: {time.monotonic() - started:.0f} s")
     failed = [code for code in codes if code not in (0, NO_TESTS)]
