@@ -164,3 +164,23 @@ def test_a_folder_that_cannot_be_managed_is_refused(folder: str) -> None:
 
 def test_the_components_below_a_folder_are_told() -> None:
     assert paths.names_below(Path("/mnt/disks/"), Path("/mnt/disks/a/b")) == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("page", "found"),
+    [
+        (b"\x00\x80\x00\x04ABCD", "ABCD"),
+        (b"\x00\x80\x00\x03ABCD", "ABC"),
+        (b"\x00\x80\x00\x08ABCD", "ABCD"),
+        (b"\x00\x80\x01\x00" + b"A" * 256 + b"B", "A" * 256),
+        (b"\x00\x80\x00\x04AB\x00\x00", "AB"),
+        (b"\x00\x80\x00\x040000", ""),
+        (b"\x00\x80\x00\x00", ""),
+        (b"", ""),
+    ],
+)
+def test_serial_number_of_a_scsi_disk_is_read_to_the_byte(tmp_path: Path, page: bytes, found: str) -> None:
+    (tmp_path / "device").mkdir()
+    (tmp_path / "device" / "vpd_pg80").write_bytes(page)
+    assert sysfs.serial(Attributes(tmp_path), {}) == found
+    assert sysfs.serial(Attributes(tmp_path), {"ID_SERIAL_SHORT": "udev"}) == (found or "udev")

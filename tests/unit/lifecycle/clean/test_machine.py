@@ -492,7 +492,9 @@ def _in_job(order: CleanOrder | None, job: str) -> CleanOrder:
     return msgspec.structs.replace(order, job=job)
 
 
-@pytest.mark.parametrize("end", ["taken back", "in a job", "verified", "in use", "unknown kind", "not due"])
+@pytest.mark.parametrize(
+    "end", ["taken back", "in a job", "verified", "in use", "unknown kind", "not due", "nobody can tell who uses it"]
+)
 async def test_disk_that_does_not_go_on_leaves_the_line(world: World, end: str) -> None:
     """Or whoever is behind it would wait for its turn for ever."""
     first = [world.add("sda"), world.add("sdb")]
@@ -517,6 +519,8 @@ async def test_disk_that_does_not_go_on_leaves_the_line(world: World, end: str) 
             world.disk(gone).users = "is mounted"
         case "unknown kind":
             _put(world, gone, kind="")
+        case "nobody can tell who uses it":
+            world.disk(gone).no_answer = errors.HostTimeout("no answer")
         case "not due":
             failed = msgspec.structs.replace(
                 world.cleaning(gone), state="Failed", next_attempt_at="2030-01-01T00:20:00Z"

@@ -139,6 +139,9 @@ class FakeDisk:
     identity: str = "serial-1"
     lock: str = "device-8-16"
     users: str = ""
+    no_answer: Exception | None = None
+    """Raised when it is asked who uses it."""
+
     fails: list[Exception] = field(default_factory=list)
     """Raised half-way by the next cleanings, one each."""
 
@@ -177,7 +180,10 @@ class FakeHands:
 
     async def users(self, target: Target) -> str:
         self.fuse.burn()
-        return self.disks[target.place.path.name].users
+        disk = self.disks[target.place.path.name]
+        if disk.no_answer is not None:
+            raise disk.no_answer
+        return disk.users
 
     async def clean(self, target: Target, plan: Plan, *, on_progress: Report) -> None:
         name = target.place.path.name

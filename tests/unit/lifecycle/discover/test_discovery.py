@@ -748,3 +748,24 @@ async def test_two_hundred_entries_have_their_records_at_once(machine: FakeMachi
         await world.discovery.wait_looked()
         await eventually(lambda: all(disk.status.eligible for disk in world.records._records.values()))
         assert len(await world.records.list()) == 200
+
+
+async def test_disk_that_is_well_or_waits_for_a_person_is_not_asked_again(world: World) -> None:
+    world.machine.make_folder(f"{FOLDER}/a")
+    world.machine.write_file(f"{FOLDER}/b")
+    await world.until("a", "Available")
+    await world.until("b", "Unavailable")
+    for entry in ("a", "b"):
+        assert await world.discovery._look(world.place(entry)) == Done()
+
+
+async def test_discovery_is_synced_when_every_configured_directory_has_been_looked_through(
+    machine: FakeMachine, tmp_path: Path
+) -> None:
+    async with discovering(machine, tmp_path, a_class(), a_class("slow", folder="/mnt/slow")) as world:
+        assert not world.discovery.synced
+        await world.discovery.wait_looked()
+        assert world.discovery.synced
+        world.discovery.configure(configured(a_class(), a_class("new", folder="/mnt/new")))
+        assert not world.discovery.synced
+        await eventually(lambda: world.discovery.synced, within=5)

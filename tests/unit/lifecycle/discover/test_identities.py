@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as some
 
 from localpv.api.kinds import ObjectMeta
-from localpv.api.kinds.localdisk import LocalDisk, LocalDiskSpec, LocalDiskStatus
+from localpv.api.kinds.localdisk import DiskKind, LocalDisk, LocalDiskSpec, LocalDiskStatus
 from localpv.lifecycle import identity as wire
-from localpv.lifecycle.discover.identities import Index
+from localpv.lifecycle.discover.identities import Index, contradictions, recorded_in
 from localpv.lifecycle.discover.sighting import Place
 from localpv.model.identity import Identity
 
@@ -64,3 +65,27 @@ def test_no_record_of_the_same_disk_is_passed_over(
     for place in known:
         index.put(place, None)
     assert not list(index.alike(now, directory=False))
+
+
+def test_disk_of_a_record_is_the_one_that_its_volume_got() -> None:
+    found, given_out = wire.written(Identity(serial="now")), wire.written(Identity(serial="then"))
+    both = record(Identity(serial="then"), in_spec=True)
+    both = msgspec.structs.replace(both, status=LocalDiskStatus(identity=found))
+    assert recorded_in(both) == given_out
+    assert recorded_in(record(Identity(serial="now"), in_spec=False)) == found
+
+
+def test_file_system_does_not_count_on_a_device_and_counts_in_a_directory() -> None:
+    before = wire.written(Identity(serial="S", fs_uuid="a"))
+    now = Identity(serial="S", fs_uuid="b")
+    assert contradictions(before, now, kind=DiskKind.BLOCK_DEVICE) == ()
+    for kind in (DiskKind.DIRECTORY, DiskKind.MOUNT_POINT, None):
+        assert [one.field for one in contradictions(before, now, kind=kind)] == ["fs_uuid"]
+
+
+def test_directories_are_alike_by_their_inode_alone() -> None:
+    index, one = Index(), Place("fast", "a")
+    index.put(one, record(Identity(serial="S", inode=7), in_spec=True))
+    assert list(index.alike(Identity(serial="S", inode=8), directory=True)) == []
+    assert list(index.alike(Identity(serial="S", inode=8), directory=False)) == [one]
+    assert list(index.alike(Identity(inode=7), directory=True)) == [one]
