@@ -10,7 +10,7 @@ from localpv.api.fields import FieldErrors
 from localpv.api.objects import Object
 from localpv.api.resources import Resource
 from localpv.api.schema.node import Node
-from localpv.apiserver.kinds import rules, volume_equality
+from localpv.apiserver.kinds import volume_equality
 from localpv.apiserver.kinds.base import StatusStrategy
 
 WITHOUT_GENERATION = frozenset(
@@ -74,8 +74,16 @@ class Stored(StatusStrategy):
         self.unconditional_update = kind not in VERSION_DEMANDED
         self.returns_deleted = kind in RETURNED_WHEN_DELETED
 
+    def raw_errors(self, body: Object) -> FieldErrors:
+        if self._resource.kind != "CronJob":
+            return []
+        from localpv.apiserver.kinds import pod_template
+
+        path = "spec.jobTemplate.spec.template"
+        return pod_template.raw_template_errors(_at(body, path), path)
+
     def default(self, obj: Object) -> None:
-        from localpv.apiserver.kinds import stored_rules
+        from localpv.apiserver.kinds import rules, stored_rules
 
         node = self._load_node()
         if "spec" in node.fields:
@@ -125,7 +133,7 @@ class Stored(StatusStrategy):
         return [NOT_ENFORCED[self._resource.kind]] if self._resource.kind in NOT_ENFORCED else []
 
     def _wrong(self, obj: Object) -> FieldErrors:
-        from localpv.apiserver.kinds import stored_rules
+        from localpv.apiserver.kinds import rules, stored_rules
 
         also = stored_rules.ALSO.get(self._resource.kind)
         found = rules.wrong(obj, self._load_node(), "", stored_rules.TABLES)

@@ -8,18 +8,19 @@ from dataclasses import replace
 from localpv.api import names, selectors
 from localpv.api.fields import FieldError
 from localpv.api.objects import Object
+from localpv.apiserver.kinds import amount_checks, network_checks
 from localpv.apiserver.kinds import stored_checks as checks
 from localpv.apiserver.kinds.rules import Form, Rules, Tables
 
 PROTOCOLS = ("SCTP", "TCP", "UDP")
-CHANGES: dict[str, Callable[[Object, Object], Iterable[FieldError]]] = {"ServiceCIDR": checks.changed_ranges}
+CHANGES: dict[str, Callable[[Object, Object], Iterable[FieldError]]] = {"ServiceCIDR": network_checks.changed_ranges}
 """Changes that are allowed in part, by the kind."""
 
 ALSO: dict[str, Callable[[Object], Iterable[FieldError]]] = {
     "CronJob": checks.cron_job,
-    "EndpointSlice": checks.slice,
+    "EndpointSlice": network_checks.endpoint_slice,
     "FlowSchema": checks.flow_schema,
-    "Ingress": checks.ingress_class_of,
+    "Ingress": network_checks.ingress_class_of,
     "PriorityClass": checks.priority_class,
     "PriorityLevelConfiguration": checks.level,
     "RuntimeClass": checks.runtime_class,
@@ -27,7 +28,7 @@ ALSO: dict[str, Callable[[Object], Iterable[FieldError]]] = {
 }
 """What is asked of whole objects of a kind, by the kind."""
 
-NAMES: dict[str, Form] = {"IPAddress": checks.address}
+NAMES: dict[str, Form] = {"IPAddress": network_checks.address}
 """Kinds whose names are not DNS subdomains."""
 
 _PORT = Rules(
@@ -50,14 +51,14 @@ _NAMED_CONDITION = Rules(required=("type",))
 _USAGE = checks.measured("averageValue", "averageUtilization")
 
 _TABLES: dict[str, Rules] = {
-    "core.v1.EndpointSubset": Rules(also=checks.subset),
+    "core.v1.EndpointSubset": Rules(also=network_checks.subset),
     "core.v1.EndpointAddress": Rules(form={"hostname": names.dns_label, "nodeName": names.dns_subdomain},
-                                     also=checks.endpoint_address),
+                                     also=network_checks.endpoint_address),
     "core.v1.EndpointPort": _PORT,
     "core.v1.LimitRangeSpec": Rules(unique={"limits": "type"}),
-    "core.v1.LimitRangeItem": Rules(fill_in=checks.complete_limits, also=checks.limit_types),
-    "core.v1.ResourceQuotaSpec": Rules(also=checks.quota),
-    "core.v1.ResourceQuotaStatus": Rules(also=checks.quota_status),
+    "core.v1.LimitRangeItem": Rules(fill_in=amount_checks.complete_limits, also=amount_checks.limit_types),
+    "core.v1.ResourceQuotaSpec": Rules(also=amount_checks.quota),
+    "core.v1.ResourceQuotaStatus": Rules(also=amount_checks.quota_status),
     "autoscaling.v2.HorizontalPodAutoscalerSpec": Rules(
         least={"minReplicas": 1}, default={"minReplicas": 1}, fill_in=checks.complete_scaling, also=checks.scaled),
     "autoscaling.v2.HorizontalPodAutoscalerStatus": Rules(least={"currentReplicas": 0, "desiredReplicas": 0}),
@@ -126,35 +127,38 @@ _TABLES: dict[str, Rules] = {
     "flowcontrol.v1.QueuingConfiguration": Rules(
         least={"queues": 1, "handSize": 1, "queueLengthLimit": 1}, most={"queues": 10_000_000},
         instead_of_zero={"queues": 64, "handSize": 8, "queueLengthLimit": 50}, also=checks.queuing),
-    "networking.v1.IngressSpec": Rules(form={"ingressClassName": names.dns_subdomain}, also=checks.ingress),
-    "networking.v1.IngressRule": Rules(form={"host": checks.host_of_rule}),
-    "networking.v1.IngressTLS": Rules(form={"hosts": checks.host, "secretName": names.dns_subdomain}),
+    "networking.v1.IngressSpec": Rules(form={"ingressClassName": names.dns_subdomain}, also=network_checks.ingress),
+    "networking.v1.IngressRule": Rules(form={"host": network_checks.host_of_rule}),
+    "networking.v1.IngressTLS": Rules(form={"hosts": network_checks.host, "secretName": names.dns_subdomain}),
     "networking.v1.HTTPIngressRuleValue": Rules(required=("paths",)),
     "networking.v1.HTTPIngressPath": Rules(
         required=("pathType",), enum={"pathType": ("Exact", "ImplementationSpecific", "Prefix")},
-        also=checks.http_path),
-    "networking.v1.IngressBackend": Rules(also=checks.backend),
+        also=network_checks.http_path),
+    "networking.v1.IngressBackend": Rules(also=network_checks.backend),
     "networking.v1.IngressServiceBackend": Rules(required=("name",), form={"name": names.dns1035_label}),
-    "networking.v1.IngressLoadBalancerIngress": Rules(form={"hostname": checks.host_of_rule, "ip": checks.address}),
+    "networking.v1.IngressLoadBalancerIngress": Rules(
+        form={"hostname": network_checks.host_of_rule, "ip": network_checks.address}),
     "networking.v1.IngressClassSpec": Rules(
-        required=("controller",), form={"controller": checks.controller},
-        also=checks.controller_length),
+        required=("controller",), form={"controller": network_checks.controller},
+        also=network_checks.controller_length),
     "networking.v1.IngressClassParametersReference": Rules(
         enum={"scope": ("Cluster", "Namespace")}, form={"namespace": names.dns_label}, default={"scope": "Cluster"},
-        also=checks.parameters),
+        also=network_checks.parameters),
     "networking.v1.IPAddressSpec": Rules(required=("parentRef",)),
     "networking.v1.ParentReference": Rules(
         required=("resource", "name"),
         form={"group": names.dns_subdomain, "resource": names.path_segment, "name": names.path_segment,
               "namespace": names.path_segment}),
-    "networking.v1.ServiceCIDRSpec": Rules(required=("cidrs",), form={"cidrs": checks.network}, also=checks.ranges),
+    "networking.v1.ServiceCIDRSpec": Rules(
+        required=("cidrs",), form={"cidrs": network_checks.network}, also=network_checks.ranges),
     "networking.v1.NetworkPolicySpec": Rules(
-        enum={"policyTypes": ("Egress", "Ingress")}, default={"podSelector": {}}, fill_in=checks.policy_types),
+        enum={"policyTypes": ("Egress", "Ingress")}, default={"podSelector": {}}, fill_in=network_checks.policy_types),
     "networking.v1.NetworkPolicyPort": Rules(
-        enum={"protocol": PROTOCOLS}, default={"protocol": "TCP"}, also=checks.policy_port),
-    "networking.v1.NetworkPolicyPeer": Rules(also=checks.peer),
+        enum={"protocol": PROTOCOLS}, default={"protocol": "TCP"}, also=network_checks.policy_port),
+    "networking.v1.NetworkPolicyPeer": Rules(also=network_checks.peer),
     "networking.v1.IPBlock": Rules(
-        required=("cidr",), form={"cidr": checks.network, "except": checks.network}, also=checks.block),
+        required=("cidr",), form={"cidr": network_checks.network, "except": network_checks.network},
+        also=network_checks.block),
     "policy.v1.PodDisruptionBudgetSpec": Rules(
         enum={"unhealthyPodEvictionPolicy": ("AlwaysAllow", "IfHealthyBudget")}, also=checks.budget),
     "policy.v1.PodDisruptionBudgetStatus": Rules(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from copy import deepcopy
 
 import pytest
 from tests.contract.examples import EXAMPLES
@@ -64,3 +65,28 @@ print([name for name in sys.modules if "stored_rules" in name or name.endswith("
 @pytest.mark.parametrize("schedule", ["* * * * *", "0,30 */2 1-7 JAN sun-fri", "@daily", "@every 1h30m", "? * * * ?"])
 def test_schedules_that_can_be_read(schedule: str) -> None:
     assert cron.wrong(schedule) == ""
+
+
+@pytest.mark.parametrize("name", ["fe80::1%eth0", "10.1.2.3/8", "2001:DB8::1", ""])
+def test_an_address_is_named_in_one_way_only(name: str) -> None:
+    assert stored_rules.NAMES["IPAddress"](name)
+
+
+@pytest.mark.parametrize("cidr", ["10.0.0.0/255.0.0.0", "fe80::%a/64", "10.0.0.0"])
+def test_a_network_has_a_number_of_bits(cidr: str) -> None:
+    outcome = writes("ServiceCIDR").create({"spec": {"cidrs": [cidr]}})
+    assert ("spec.cidrs[0]", "Invalid") in outcome.causes
+
+
+def test_a_local_volume_in_a_cron_job_is_not_dropped_without_a_word() -> None:
+    pod = {"volumes": [{"name": "data", "local": {"path": "/mnt"}}]}
+    body = {"spec": {"jobTemplate": {"spec": {"template": {"spec": pod}}}}}
+    (error,) = writes("CronJob").strategy.raw_errors(body)
+    assert error.field.startswith("spec.jobTemplate.spec.template.spec.volumes[0]")
+
+
+def test_checking_a_cron_job_changes_nothing() -> None:
+    made = writes("CronJob").stored(EXAMPLES["CronJob"])
+    before = deepcopy(made)
+    writes("CronJob").strategy.validate(made)
+    assert made == before
