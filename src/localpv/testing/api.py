@@ -1,7 +1,8 @@
 """An API server in a dictionary, as a transport: for tests of what a client does when a server misbehaves.
 
-It keeps versions, history and optimistic locks, and can be told to break. It knows no schemas, selectors, patches other
-than merge patches, or subresources: what a server answers is tested with real servers.
+It keeps versions, history and optimistic locks, and can be told to break. It knows no schemas, selectors, finalizers,
+patches other than merge patches, or subresources: what a server answers is tested with real servers. In what it knows
+it is held to them by `tests/unit/client/test_fake_api.py`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from localpv import errors
 from localpv.api import status as statuses
 from localpv.api import well_known
 from localpv.api.objects import Object
+from localpv.api.patch import merge_patch
 from localpv.api.patch.values import copied
 from localpv.client.transport import Answer, Request
 
@@ -163,10 +165,11 @@ class FakeApi:
                 return _answer(200, self._find(path))
             case "PATCH":
                 old = self._find(path)
-                self._check_version(path, old, body)
-                return _answer(200, self.put(path, _merged(old, body)))
+                self._check_version(path, old, body.get("metadata", {}))
+                new = merge_patch.apply(old, body)
+                return _answer(200, old if new == old else self.put(path, new))
             case "DELETE":
-                self._find(path)
+                self._check_version(path, self._find(path), body.get("preconditions", {}))
                 self.remove(path)
                 return _answer(200, statuses.success("", "", path.rpartition("/")[2]))
         raise errors.MethodNotAllowed(f"{request.method} is not part of the fake")
@@ -191,10 +194,10 @@ class FakeApi:
             raise statuses.not_found(path.split("/")[-2], "", path.rpartition("/")[2])
         return self.objects[path]
 
-    def _check_version(self, path: str, old: Object, body: Object) -> None:
-        wanted = body.get("metadata", {}).get("resourceVersion")
-        if wanted is not None and wanted != old["metadata"]["resourceVersion"]:
-            raise statuses.modified("", "", path.rpartition("/")[2])
+    def _check_version(self, path: str, old: Object, wanted: Object) -> None:
+        for name in ("uid", "resourceVersion"):
+            if wanted.get(name) not in (None, old["metadata"][name]):
+                raise statuses.modified("", "", path.rpartition("/")[2])
 
     def _members(self, collection: str) -> list[Object]:
         return [obj for path, obj in self.objects.items() if path.rpartition("/")[0] == collection]
@@ -232,15 +235,3 @@ def _answer(code: int, body: Any) -> Answer:
 
 def _line(kind: str, obj: Any) -> bytes:
     return msgspec.json.encode({"type": kind, "object": obj}) + b"\n"
-
-
-def _merged(old: Object, patch: Object) -> Object:
-    made = dict(old)
-    for name, value in patch.items():
-        if value is None:
-            made.pop(name, None)
-        elif isinstance(value, dict):
-            made[name] = _merged(made.get(name) or {}, value)
-        else:
-            made[name] = value
-    return made

@@ -7,11 +7,12 @@ is lost. What must never happen raises Broken at the moment it happens.
 from __future__ import annotations
 
 import itertools
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import msgspec
+from tests.unit.lifecycle.memory_records import MemoryRecords
 
 from localpv import errors
 from localpv.api import well_known
@@ -32,7 +33,6 @@ from localpv.lifecycle.config.settings import ClassSettings, Configuration
 from localpv.lifecycle.figures import Silent
 from localpv.lifecycle.publish import naming, ownership
 from localpv.lifecycle.publish.publishing import Publisher
-from localpv.lifecycle.records.protocol import Event
 from localpv.lifecycle.release.releasing import Releaser
 from localpv.lifecycle.reports import Reports
 from localpv.model import disk_labels
@@ -77,53 +77,26 @@ class Weather:
         raise self.error()
 
 
-class FakeRecords:
-    """Records in a dictionary."""
+class FakeRecords(MemoryRecords):
+    """Records whose server can be lost at any call, and that are checked at every write."""
 
     def __init__(self, weather: Weather) -> None:
+        super().__init__()
         self.weather = weather
-        self.disks: dict[str, LocalDisk] = {}
-        self.versions = itertools.count(1)
         self.checks: list[Callable[[LocalDisk, LocalDisk], None]] = []
 
     async def get(self, name: str) -> LocalDisk | None:
         return self.weather.around(lambda: self.disks.get(name))
 
-    async def list(self) -> Sequence[LocalDisk]:
-        return [*self.disks.values()]
-
-    async def create(self, disk: LocalDisk) -> LocalDisk:
-        meta = replace(disk.metadata, uid=f"disk-{next(self.versions)}", resource_version=str(next(self.versions)))
-        self.disks[disk.key] = replace(disk, metadata=meta, status=LocalDiskStatus())
-        return self.disks[disk.key]
-
     async def write_spec(self, disk: LocalDisk, spec: LocalDiskSpec) -> LocalDisk:
-        return self.weather.around(lambda: self.put(disk, spec=spec))
+        return self.weather.around(lambda: self.change(disk, spec=spec))
 
     async def write_status(self, disk: LocalDisk, status: LocalDiskStatus, *, locked: bool = True) -> LocalDisk:
-        return self.weather.around(lambda: self.put(disk, status=status))
+        return self.weather.around(lambda: self.change(disk, locked=locked, status=status))
 
-    async def delete(self, disk: LocalDisk) -> None:
-        self.disks.pop(disk.key, None)
-
-    async def watch(self) -> AsyncGenerator[Event, None]:
-        raise NotImplementedError
-        yield
-
-    def put(self, read: LocalDisk, **parts: Any) -> LocalDisk:
-        now = self.disks.get(read.key)
-        if now is None:
-            raise errors.NotFound(read.key)
-        if now.metadata.resource_version != read.metadata.resource_version:
-            raise errors.Conflict(read.key)
-        new = replace(now, **parts)
-        if new == now:
-            return now
+    def check(self, now: LocalDisk, new: LocalDisk) -> None:
         for check in self.checks:
             check(now, new)
-        meta = replace(now.metadata, resource_version=str(next(self.versions)))
-        self.disks[read.key] = replace(new, metadata=meta)
-        return self.disks[read.key]
 
 
 class FakeVolumes:
@@ -175,7 +148,7 @@ class FakeVolumes:
 
     async def take_over(self, volume: PersistentVolume, node_label: str) -> PersistentVolume:
         meta = volume.metadata
-        labels = {**meta.labels, disk_labels.NODE: node_label} if self.holds else meta.labels
+        labels = {**meta.labels, disk_labels.NODE: node_label} if node_label and self.holds else meta.labels
         held = self.holds and not offers.is_held(volume) and not meta.deleting
         if labels == meta.labels and not held:
             return volume
@@ -234,6 +207,8 @@ class FakeVolumes:
                 del self.now[name]
 
     def _let_go(self, volume: PersistentVolume) -> PersistentVolume:
+        if volume.key not in self.now:  # by somebody's force
+            return replace(volume, metadata=replace(volume.metadata, finalizers=()))
         self._check(volume)
         for check in self.before_let_go:
             check(self.now[volume.key])
@@ -441,7 +416,7 @@ class World:
             capacity_bytes=20 * GIB,
             identity=DiskIdentity(serial=entry, size_bytes=20 * GIB),
         )
-        return self.records.put(made, status=status)
+        return self.records.change(made, status=status)
 
     def look(self) -> None:
         """The agent brings the status up to date, as discovery does."""
@@ -461,7 +436,7 @@ class World:
         self.report(phase=phase, eligible=fits)
 
     def report(self, **status: Any) -> None:
-        self.records.put(self.disk, status=replace(self.disk.status, **status))
+        self.records.change(self.disk, status=replace(self.disk.status, **status))
 
     def clean(self, state: CleaningState = CleaningState.VERIFIED, **more: Any) -> None:
         """The agent works on the order."""

@@ -149,7 +149,7 @@ async def test_making_the_file_system_anew_is_refused_before_anything_is_touched
     name = world.add(method=("fs-remake",))
     disk = world.records.disks[name]
     status = msgspec.structs.replace(disk.status, kind=DiskKind.MOUNT_POINT)
-    world.records.put(msgspec.structs.replace(disk, status=status))
+    world.records.keep(msgspec.structs.replace(disk, status=status))
     await world.step(name)
     assert (world.cleaning(name).reason, world.cleaning(name).attempt) == ("NotSupported", 0)
     assert len(world.disk(name).dirty) == CHUNKS
@@ -535,7 +535,7 @@ async def test_disk_that_does_not_go_on_leaves_the_line(world: World, end: str) 
 
 def _put(world: World, name: str, **status: object) -> None:
     disk = world.records.disks[name]
-    world.records.put(msgspec.structs.replace(disk, status=msgspec.structs.replace(disk.status, **status)))
+    world.records.keep(msgspec.structs.replace(disk, status=msgspec.structs.replace(disk.status, **status)))
 
 
 async def test_disk_of_which_nobody_has_seen_the_kind_is_not_touched(world: World) -> None:

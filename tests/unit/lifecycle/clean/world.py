@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
+from tests.unit.lifecycle.memory_records import MemoryRecords
 
 from localpv import errors
 from localpv.api.kinds import Kind, ObjectMeta
@@ -32,8 +32,6 @@ from localpv.lifecycle.clean.plans import Plan
 from localpv.lifecycle.clean.slots import Slots
 from localpv.lifecycle.clean.telling import Silent
 from localpv.lifecycle.config.settings import ClassSettings
-from localpv.lifecycle.records.feed import Feed
-from localpv.lifecycle.records.protocol import Event
 from localpv.model.identity import Identity
 from localpv.model.methods import Progress
 from localpv.runtime.controller import Done, LookAgain, Outcome
@@ -60,75 +58,31 @@ class Fuse:
             raise Killed
 
 
-class MemoryRecords:
-    """Records as a server keeps them. It can die under its caller before a write and just after it."""
+class FakeRecords(MemoryRecords):
+    """Records whose caller can die before a write and just after it."""
 
     def __init__(self) -> None:
-        self.disks: dict[str, LocalDisk] = {}
+        super().__init__()
         self.fuse = Fuse()
         self.troubles: list[Exception] = []
         """Raised by the next writes, one each."""
 
         self.writes: list[LocalDisk] = []
-        self._version = 0
-        self._feeds: list[Feed] = []
 
     async def get(self, name: str) -> LocalDisk | None:
         self.fuse.burn()
         await asyncio.sleep(0)
-        return self.disks.get(name)
-
-    async def list(self) -> Sequence[LocalDisk]:
-        return [*self.disks.values()]
-
-    async def create(self, disk: LocalDisk) -> LocalDisk:
-        return self.put(disk)
-
-    async def write_spec(self, disk: LocalDisk, spec: LocalDiskSpec) -> LocalDisk:
-        return self.put(msgspec.structs.replace(self._same(disk, locked=True), spec=spec))
+        return await super().get(name)
 
     async def write_status(self, disk: LocalDisk, status: LocalDiskStatus, *, locked: bool = True) -> LocalDisk:
         self.fuse.burn()
         await asyncio.sleep(0)
         if self.troubles:
             raise self.troubles.pop(0)
-        written = self.put(msgspec.structs.replace(self._same(disk, locked=locked), status=status))
+        written = self.change(disk, locked=locked, status=status)
         self.writes.append(written)
         self.fuse.burn()
         return written
-
-    async def delete(self, disk: LocalDisk) -> None:
-        self.disks.pop(disk.metadata.name)
-        for feed in self._feeds:
-            feed.tell(disk, None)
-
-    async def watch(self) -> AsyncGenerator[Event, None]:
-        feed = Feed()
-        for disk in self.disks.values():
-            feed.tell(None, disk)
-        feed.synced("1")
-        self._feeds.append(feed)
-        async with aclosing(feed.events()) as events:
-            async for event in events:
-                yield event
-
-    def put(self, disk: LocalDisk) -> LocalDisk:
-        self._version += 1
-        meta = msgspec.structs.replace(disk.metadata, resource_version=str(self._version))
-        new = msgspec.structs.replace(disk, metadata=meta)
-        old = self.disks.get(meta.name)
-        self.disks[meta.name] = new
-        for feed in self._feeds:
-            feed.tell(old, new)
-        return new
-
-    def _same(self, disk: LocalDisk, *, locked: bool) -> LocalDisk:
-        now = self.disks.get(disk.metadata.name)
-        if now is None:
-            raise errors.NotFound("gone")
-        if locked and now.metadata.resource_version != disk.metadata.resource_version:
-            raise errors.Conflict("somebody else wrote first")
-        return now
 
 
 @dataclass
@@ -159,7 +113,7 @@ class FakeDisk:
 class FakeHands:
     """Cleans disks in memory and watches that the rules are kept while it does."""
 
-    def __init__(self, records: MemoryRecords) -> None:
+    def __init__(self, records: FakeRecords) -> None:
         self.records = records
         self.disks: dict[str, FakeDisk] = {}
         self.fuse = Fuse()
@@ -257,7 +211,7 @@ class World:
     def __init__(self, folder: Path, *, limits: Limits | None = None) -> None:
         self.folder = folder
         self.clock = FakeClock()
-        self.records = MemoryRecords()
+        self.records = FakeRecords()
         self.hands = FakeHands(self.records)
         self.told = Told()
         self.limits = limits or Limits()
@@ -303,7 +257,7 @@ class World:
         """A disk full of data and its record, with an order unless the uid is empty."""
         self.hands.disks[entry] = FakeDisk(identity=f"serial-{entry}", lock=f"device-{entry}")
         order = CleanOrder(volume_name=f"pv-{entry}", volume_uid=uid, method=method) if uid else None
-        return self.records.put(
+        return self.records.keep(
             LocalDisk(
                 metadata=ObjectMeta(name=f"{NODE}-{entry}", uid=f"record-{entry}"),
                 spec=LocalDiskSpec(
@@ -322,7 +276,7 @@ class World:
     def change(self, name: str, change: Callable[[LocalDiskSpec], LocalDiskSpec]) -> None:
         """What the manager writes."""
         disk = self.records.disks[name]
-        self.records.put(msgspec.structs.replace(disk, spec=change(disk.spec)))
+        self.records.keep(msgspec.structs.replace(disk, spec=change(disk.spec)))
 
     def order(self, name: str, uid: str | None) -> None:
         clean = CleanOrder(volume_name="pv", volume_uid=uid, method=("dd-zero", "1")) if uid else None

@@ -23,7 +23,7 @@ class Told:
 
     def disk(self, mode: VolumeMode, kind: DiskKind = DiskKind.BLOCK_DEVICE) -> LocalDisk:
         found = self.world.find_disk(kind=kind)
-        return self.world.records.put(found, spec=msgspec.structs.replace(found.spec, volume_mode=mode))
+        return self.world.records.change(found, spec=msgspec.structs.replace(found.spec, volume_mode=mode))
 
     def step(self, disk: LocalDisk) -> list[str]:
         """The messages in its conditions afterwards."""

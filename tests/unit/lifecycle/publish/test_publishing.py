@@ -258,7 +258,7 @@ def test_volume_that_says_nothing_of_its_disk_is_recorded_with_the_identity_that
     intended = world.disk.status.identity
     assert intended is not None
     spec = replace(world.disk.spec, volume=OfferedVolume(name=SHORT), identity=intended)
-    world.records.put(world.disk, spec=spec)
+    world.records.change(world.disk, spec=spec)
     classic = a_classic_volume(world)
     world.report(identity=replace(intended, serial="swapped"))
     world.settle()
@@ -270,7 +270,7 @@ def test_identity_that_is_left_of_an_order_by_hand_says_nothing_about_a_volume(w
     world.find_disk()
     seen = world.disk.status.identity
     assert seen is not None
-    world.records.put(world.disk, spec=replace(world.disk.spec, identity=replace(seen, serial="of an order")))
+    world.records.change(world.disk, spec=replace(world.disk.spec, identity=replace(seen, serial="of an order")))
     classic = a_classic_volume(world)
     world.volumes.change(SHORT, metadata=replace(classic.metadata, labels={disk_labels.NODE: NODE}))
     world.settle()
@@ -292,7 +292,7 @@ def test_unused_volume_that_is_on_its_way_out_is_not_taken_over(world: World) ->
     volume = world.published()
     world.volumes.set_others("others/hold")
     world.volumes.remove(volume.key)
-    world.records.put(world.disk, spec=replace(world.disk.spec, volume=None, identity=None))
+    world.records.change(world.disk, spec=replace(world.disk.spec, volume=None, identity=None))
     world.look()
     world.settle()
     assert world.disk.spec.volume is None, "others hold it still"
@@ -327,7 +327,7 @@ def test_volume_that_was_seen_but_is_gone_is_not_taken_over(world: World) -> Non
     world.published()
     stale = dict(world.volumes.cached)
     world.volumes.now.clear()
-    world.records.put(world.disk, spec=replace(world.disk.spec, volume=None, identity=None))
+    world.records.change(world.disk, spec=replace(world.disk.spec, volume=None, identity=None))
     world.look()
     world.see()
     world.volumes.cached = stale

@@ -1,4 +1,4 @@
-"""The two sides of Records, behind one fixture."""
+"""The two sides of Records and the fakes of other tests, behind one fixture."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 from tests.contract import custom, wire
+from tests.unit.lifecycle import worlds
+from tests.unit.lifecycle.clean import world as cleaning
 
 from localpv.api import crds
 from localpv.client import client as clients
@@ -72,10 +74,19 @@ async def _at_server(kubeconfig: Path) -> AsyncIterator[Side]:
             await asyncio.gather(*(side.agent.delete(disk) for disk in await side.agent.list()))
 
 
-@pytest.fixture(params=["folder", "api"])
+@contextlib.asynccontextmanager
+async def _in_memory(records: Records) -> AsyncIterator[Side]:
+    yield Side(records, records, node="node-1")
+
+
+@pytest.fixture(params=["folder", "api", "fake of the manager", "fake of the cleaner"])
 async def side(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Side]:
-    if request.param == "folder":
-        opened: Any = _in_folder(tmp_path / "state")
+    if request.param == "fake of the manager":
+        opened: Any = _in_memory(worlds.FakeRecords(worlds.Weather()))
+    elif request.param == "fake of the cleaner":
+        opened = _in_memory(cleaning.FakeRecords())
+    elif request.param == "folder":
+        opened = _in_folder(tmp_path / "state")
     else:
         request.getfixturevalue("kind_installed")
         opened = _at_server(request.getfixturevalue("target").kubeconfig)

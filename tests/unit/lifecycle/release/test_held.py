@@ -236,7 +236,7 @@ def test_kept_volume_that_a_person_has_wiped_frees_its_disk_unless_it_was_used_a
     world.records.checks.clear()
     now = world.clock.now()
     order = CleanOrder(volume_name=first.key, volume_uid=first.metadata.uid, requested_at=kinds.write_time(now))
-    world.records.put(world.disk, spec=replace(world.disk.spec, clean=order))
+    world.records.change(world.disk, spec=replace(world.disk.spec, clean=order))
     world.clean()
     if used_again:
         # The manager sees nothing of it.

@@ -66,7 +66,7 @@ def test_record_that_is_another_one_by_now_is_not_acted_upon(world: World, chang
         del world.records.disks[world.name]
     else:
         other = OfferedVolume(name="another", uid="another") if change == "another volume" else None
-        world.records.put(world.disk, spec=replace(world.disk.spec, volume=other))
+        world.records.change(world.disk, spec=replace(world.disk.spec, volume=other))
     before = dict(world.records.disks), dict(world.volumes.now)
     assert world.step() == Done()
     assert (world.records.disks, world.volumes.now) == before
@@ -225,7 +225,7 @@ def test_person_who_wipes_such_a_disk_gets_it_offered_again(world: World) -> Non
     offered = world.disk.spec.volume
     assert offered is not None
     order = CleanOrder(volume_name=offered.name, volume_uid=offered.uid)
-    world.records.put(world.disk, spec=replace(world.disk.spec, clean=order))
+    world.records.change(world.disk, spec=replace(world.disk.spec, clean=order))
     finish(world)
     world.clean()
     finish(world)
@@ -241,7 +241,7 @@ def test_person_may_wipe_the_disk_of_a_kept_volume_which_stays(world: World) -> 
     assert offered is not None
     order = CleanOrder(volume_name=offered.name, volume_uid=offered.uid)
     world.records.checks.clear()
-    world.records.put(world.disk, spec=replace(world.disk.spec, clean=order))
+    world.records.change(world.disk, spec=replace(world.disk.spec, clean=order))
     finish(world)
     assert world.disk.spec.clean == order
     world.clean()
@@ -255,7 +255,7 @@ def test_order_for_a_disk_without_a_volume_ends_with_its_cleaning(world: World) 
     world.records.checks.clear()
     order = CleanOrder(volume_name="by-hand", volume_uid="by-hand-1")
     spec = replace(world.disk.spec, clean=order, identity=world.disk.status.identity)
-    world.records.put(world.disk, spec=spec)
+    world.records.change(world.disk, spec=spec)
     finish(world)
     assert (world.disk.spec.clean, world.volume) == (order, None)
     world.clean()
@@ -270,7 +270,7 @@ def test_disk_without_a_volume_that_was_cleaned_is_not_tied_to_what_it_was(world
     world.report(eligible=False, phase=Phase.UNAVAILABLE)
     world.records.checks.clear()
     order = CleanOrder(volume_name="by-hand", volume_uid="by-hand-1")
-    world.records.put(world.disk, spec=replace(world.disk.spec, clean=order, identity=world.disk.status.identity))
+    world.records.change(world.disk, spec=replace(world.disk.spec, clean=order, identity=world.disk.status.identity))
     finish(world)
     world.clean()
     finish(world)
@@ -299,7 +299,7 @@ def test_recycled_raw_volume_is_not_offered_with_what_a_weaker_method_left() -> 
     """The order is from before an upgrade, whose default was another, or a person has named the method."""
     world = World(reclaim=Reclaim.RECYCLE)
     disk = world.find_disk(kind=DiskKind.BLOCK_DEVICE)
-    world.records.put(disk, spec=replace(disk.spec, volume_mode="Block"))
+    world.records.change(disk, spec=replace(disk.spec, volume_mode="Block"))
     finish(world)
     world.bind()
     world.settle()
@@ -307,7 +307,7 @@ def test_recycled_raw_volume_is_not_offered_with_what_a_weaker_method_left() -> 
     world.settle()
     order = world.disk.spec.clean
     assert order is not None and order.method == ("zeroout",)
-    world.records.put(world.disk, spec=replace(world.disk.spec, clean=replace(order, method=("fs-reset",))))
+    world.records.change(world.disk, spec=replace(world.disk.spec, clean=replace(order, method=("fs-reset",))))
     world.clean()
     finish(world)
     assert world.volume is None, "the next tenant would read what the last one wrote"
@@ -377,9 +377,9 @@ def test_volume_of_another_disk_is_never_touched_on_behalf_of_a_forged_record(wo
     forged = world.find_disk("evil")
     order = CleanOrder(volume_name=victim.key, volume_uid=victim.metadata.uid)
     spec = replace(forged.spec, volume=OfferedVolume(name=victim.key, uid=victim.metadata.uid), clean=order)
-    forged = world.records.put(forged, spec=spec)
+    forged = world.records.change(forged, spec=spec)
     done = Cleaning(volume_uid=victim.metadata.uid, state=CleaningState.VERIFIED)
-    world.records.put(forged, status=replace(forged.status, cleaning=done))
+    world.records.change(forged, status=replace(forged.status, cleaning=done))
     world.settle()
     assert world.volume is not None and world.volume.metadata.uid == victim.metadata.uid
     assert world.volume.spec.claim_ref is not None
@@ -515,7 +515,7 @@ def test_changed_policy_is_remembered_without_a_word_and_the_order_of_a_person_s
     assert "VolumeReplaced" not in world.events.reasons(first.key)
     order = CleanOrder(volume_name=first.key, volume_uid=first.metadata.uid, requested_at="2030-01-01T00:00:00Z")
     world.records.checks.clear()
-    world.records.put(world.disk, spec=replace(world.disk.spec, clean=order))
+    world.records.change(world.disk, spec=replace(world.disk.spec, clean=order))
     world.policy("Burn")
     world.settle()
     assert world.disk.spec.clean == order
