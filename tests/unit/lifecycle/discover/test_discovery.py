@@ -750,13 +750,13 @@ async def test_two_hundred_entries_have_their_records_at_once(machine: FakeMachi
         assert len(await world.records.list()) == 200
 
 
-async def test_disk_that_is_well_or_waits_for_a_person_is_not_asked_again(world: World) -> None:
-    world.machine.make_folder(f"{FOLDER}/a")
-    world.machine.write_file(f"{FOLDER}/b")
-    await world.until("a", "Available")
-    await world.until("b", "Unavailable")
-    for entry in ("a", "b"):
-        assert await world.discovery._look(world.place(entry)) == Done()
+async def test_disk_that_is_well_or_waits_for_a_person_is_not_asked_again(machine: FakeMachine, tmp_path: Path) -> None:
+    machine.make_folder(f"{FOLDER}/a")
+    machine.write_file(f"{FOLDER}/b")
+    async with discovering(machine, tmp_path) as world:
+        await world.discovery.wait_looked()
+        assert world.disk("a").status.phase == "Available" and world.disk("b").status.phase == "Unavailable"
+        assert world.discovery._tries == {}
 
 
 async def test_discovery_is_synced_when_every_configured_directory_has_been_looked_through(
