@@ -117,14 +117,15 @@ def test_caller_that_goes_away_ends_it(top: Path, fd: int) -> None:
         empty(fd, control=told)
 
 
-def test_caller_that_goes_away_while_empty_directories_are_entered_ends_it(top: Path, fd: int) -> None:
-    (top / "a" / "b").mkdir(parents=True)
+def test_caller_that_goes_away_ends_it_before_the_next_directory(top: Path, fd: int) -> None:
+    (top / "a").mkdir()
+    (top / "a" / "file").touch()
     told = Told()
     told.cancel()
     walk = trees._Walk(fd, trees._Counter(told))
     with pytest.raises(Cancelled):
         walk._enter(fd, "a")
-    assert (top / "a" / "b").is_dir()
+    assert (top / "a" / "file").exists()
 
 
 def test_directory_in_which_files_keep_appearing_is_given_up(

@@ -51,3 +51,9 @@ def test_a_wrong_token_is_refused_even_where_none_is_needed(tokens: Tokens) -> N
 @pytest.mark.parametrize("form", ["Bearer {}", "bearer {}", "Bearer  {} "])
 def test_the_scheme_is_read_generously(tokens: Tokens, form: str) -> None:
     assert who(tokens, form.format(tokens.admin_token)) == ADMIN
+
+
+@pytest.mark.parametrize("form", ["Basic {}", "Token {}", "{}", " {}"])
+def test_a_valid_token_under_another_scheme_is_refused(tokens: Tokens, form: str) -> None:
+    with pytest.raises(errors.Unauthorized):
+        who(tokens, form.format(tokens.admin_token))
