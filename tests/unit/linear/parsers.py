@@ -28,12 +28,15 @@ from localpv.apiserver import addresses, body, call, discovery, negotiation
 from localpv.apiserver.auth import attributes, identity, jwt
 from localpv.apiserver.kinds import (
     configmap,
+    cron,
     job_policies,
+    network_checks,
     pod_fields,
     pod_names,
     pod_security,
     service_addresses,
     service_checks,
+    stored_checks,
     volume_paths,
     volume_sources,
     workload_common,
@@ -98,6 +101,9 @@ PARSERS: dict[str, Parser] = {
     "apiserver.discovery.wants_aggregated": discovery.wants_aggregated,
     "apiserver.kinds.configmap.decoded_size": configmap.decoded_size,
     "apiserver.kinds.configmap.text_size": configmap.text_size,
+    "apiserver.kinds.cron.wrong": cron.wrong,
+    "apiserver.kinds.cron.wrong fields": lambda text: cron.wrong(f"{text} * * * *"),
+    "apiserver.kinds.cron.wrong_zone": cron.wrong_zone,
     "apiserver.kinds.job_policies.intervals": lambda text: job_policies.intervals(text, 10),
     "apiserver.kinds.service_addresses.is_address": service_addresses.is_address,
     "apiserver.kinds.service_checks.wrong_external_address": (
@@ -123,6 +129,9 @@ PARSERS: dict[str, Parser] = {
     **{f"api.schema.formats.check_of {name}": check for name, check in formats._CHECKS.items()},
     **{f"apiserver.kinds.pod_names.{name}": getattr(pod_names, name) for name in
        ("family", "header", "port_name", "pull_policy", "variable")},
+    **{f"apiserver.kinds.network_checks.{name}": getattr(network_checks, name) for name in
+       ("address", "controller", "host", "host_of_rule", "network")},
+    **{f"apiserver.kinds.stored_checks.{name}": getattr(stored_checks, name) for name in ("driver", "pool")},
     "apiserver.kinds.volume_paths.inside": lambda text: volume_paths.inside(text, "a"),
     "apiserver.kinds.volume_paths.inside_and_not_reserved": (
         lambda text: volume_paths.inside_and_not_reserved(text, "a")
