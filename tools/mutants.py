@@ -304,7 +304,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))
     started = time.monotonic()
     with a_copy(options.jobs) as place:
-        reach = ReachMap(KEPT / "reach.json", ROOT)
+        reach = ReachMap(KEPT / "reach.json", place.tree)  # which stays as it is while somebody edits this one
         everything = [str(path.relative_to(ROOT)) for path in modules("")]
         reach.bring_up_to_date(place, sorted({*everything, *(one.module for one in chosen)}), tell)
         controls = Controls(place)
