@@ -187,9 +187,9 @@ async def zeroing(folder: Path, progress: Callable[[str], None]) -> list[Figure]
         return []
     from localpv.host import loop
     from localpv.host.devices import KernelDevices
+    from localpv.host.model.methods import Zero
     from localpv.host.wiping import KernelWiping
     from localpv.host.workers import Workers
-    from localpv.model.methods import Zero
 
     file = folder / "zeroed.img"
     run("fallocate", "-l", str(ZEROED), str(file))

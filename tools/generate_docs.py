@@ -28,8 +28,8 @@ import click
 from localpv import errors
 from localpv.api.resources import Resource
 from localpv.api.stored_resources import EVERY, STORED
-from localpv.apiserver.kinds.stored import NOT_ENFORCED
 from localpv.cli import main as cli
+from localpv.engine.apiserver.kinds.stored import NOT_ENFORCED
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "localpv"
@@ -189,20 +189,20 @@ class Limit:
         return shown(self.value, self.unit)
 
 
-_SERVER = "apiserver"
+_SERVER = "engine.apiserver"
 LIMITS = (
-    Limit("metrics.registry.MOST_SERIES", "series", "further ones of a metric are counted together, as other"),
+    Limit("observe.registry.MOST_SERIES", "series", "further ones of a metric are counted together, as other"),
     Limit("programs.health.MOST_CONNECTIONS", "connections", "further ones for probes and metrics are closed"),
     Limit("programs.health.REQUEST_SECONDS", "s", "a request for a probe or for metrics is given up"),
-    Limit("programs.thrift.CONNECTIONS", "connections", "further requests of an agent wait for one to come free"),
-    Limit("programs.thrift.BUFFER_BYTES", "bytes", "is read from a TLS connection of an agent at once"),
+    Limit("programs.memory.CONNECTIONS", "connections", "further requests of an agent wait for one to come free"),
+    Limit("programs.memory.BUFFER_BYTES", "bytes", "is read from a TLS connection of an agent at once"),
     Limit("runtime.watchdog.LIMIT_SECONDS", "s", "the log says what holds the event loop, with its stack"),
     Limit("runtime.watchdog.ASK_EVERY", "s", "the event loop is asked again whether it turns"),
     Limit("runtime.watchdog.REMIND_EVERY", "s", "the log says again what holds the event loop"),
-    Limit("store.store.MAX_PENDING", "writes", "further writes get 429 with Retry-After 1; none is queued"),
-    Limit("store.store.COMPACT_EVERY", "s", "a watch or list from before the last but one compaction gets 410"),
-    Limit("store.table.HISTORY_EVENTS", "changes", "the oldest go; a watcher that still needed them gets 410"),
-    Limit("store.table.HISTORY_BYTES", "bytes", "the oldest changes go, as above"),
+    Limit("engine.store.store.MAX_PENDING", "writes", "further writes get 429 with Retry-After 1; none is queued"),
+    Limit("engine.store.store.COMPACT_EVERY", "s", "a watch or list from before the last but one compaction gets 410"),
+    Limit("engine.store.table.HISTORY_EVENTS", "changes", "the oldest go; a watcher that still needed them gets 410"),
+    Limit("engine.store.table.HISTORY_BYTES", "bytes", "the oldest changes go, as above"),
     Limit(f"{_SERVER}.verbs.watch.BATCH", "events", "the watcher lets others have their turn, then goes on"),
     Limit(f"{_SERVER}.verbs.watch.BOOKMARK_EVERY", "s", "a BOOKMARK is sent to watchers that asked for bookmarks"),
     Limit(f"{_SERVER}.verbs.watch.DEFAULT_TIMEOUT", "s", "the watch ends; clients go on from where they were"),
@@ -223,8 +223,8 @@ LIMITS = (
     Limit(f"{_SERVER}.quota.MAX_OBJECT_BYTES", "bytes", "413 RequestEntityTooLarge: the object is as it was"),
     Limit(f"{_SERVER}.quota.NAMESPACE_SHARE", "", "429: a namespace may have this part (one of so many) of the store"),
     Limit(f"{_SERVER}.quota.RESERVE", "", "this part (one of so many) of the store is for localpv's own parts only"),
-    Limit("store.usage.OBJECT_BYTES", "bytes", "are counted for each object beside its JSON"),
-    Limit("store.usage.REFERENCE_BYTES", "bytes", "are counted for each UID in an object beside its JSON"),
+    Limit("engine.store.usage.OBJECT_BYTES", "bytes", "are counted for each object beside its JSON"),
+    Limit("engine.store.usage.REFERENCE_BYTES", "bytes", "are counted for each UID in an object beside its JSON"),
     Limit(f"{_SERVER}.body.LARGE_YAML", "bytes", "others have their turns while a larger body in YAML is read"),
     Limit("api.objects.DEEPEST", "levels", "400 BadRequest: the body is nested too deep"),
     Limit("api.objects.MOST_VALUES", "values", "400 BadRequest: the body holds too many"),
@@ -235,11 +235,11 @@ LIMITS = (
     Limit(f"{_SERVER}.revisions.PATIENCE", "s", "504 Timeout: the server has not got that far"),
     Limit(f"{_SERVER}.writing.GENERATED_NAME_TRIES", "tries", "409 AlreadyExists for an object with generateName"),
     Limit(f"{_SERVER}.server.DRAIN_SECONDS", "s", "requests that are still under way at a stop are cut off"),
-    Limit(f"{_SERVER}.upkeep.events.LIFE", "s", "the Event object is deleted"),
-    Limit(f"{_SERVER}.upkeep.events.LOOK_EVERY", "s", "old Events are looked for again"),
-    Limit("turns.TURN_SECONDS", "s", "a loop over many objects lets others have their turn"),
-    Limit(f"{_SERVER}.upkeep.worker.FIRST_RETRY", "s", "upkeep that failed is tried again; the wait doubles"),
-    Limit(f"{_SERVER}.upkeep.worker.LONGEST_RETRY", "s", "the wait between two tries grows no further"),
+    Limit(f"{_SERVER}.controllers.events.LIFE", "s", "the Event object is deleted"),
+    Limit(f"{_SERVER}.controllers.events.LOOK_EVERY", "s", "old Events are looked for again"),
+    Limit("runtime.turns.TURN_SECONDS", "s", "a loop over many objects lets others have their turn"),
+    Limit(f"{_SERVER}.controllers.worker.FIRST_RETRY", "s", "upkeep that failed is tried again; the wait doubles"),
+    Limit(f"{_SERVER}.controllers.worker.LONGEST_RETRY", "s", "the wait between two tries grows no further"),
     Limit(f"{_SERVER}.auth.tokens.LEEWAY", "s", "a token is refused when its time is over by more than this"),
     Limit(f"{_SERVER}.auth.tokens._CACHE_SIZE", "tokens", "the one that was used longest ago is checked in full again"),
     Limit(f"{_SERVER}.auth.tokens._CACHE_SECONDS", "s", "a token that was found good is checked in full again"),
@@ -255,11 +255,11 @@ LIMITS = (
     Limit("cli.bars.LINGER_SECONDS", "s", "the bar of a disk that is clean goes from the screen"),
     Limit("cli.seeing.SILENT_SECONDS", "s", "`localpv wipe` says where to look when no agent has begun"),
     Limit("programs.live.REFRESH", "s", "the live view of `localpv up` is drawn again"),
-    Limit("pods.images.unpacking.MOST_BYTES", "bytes", "an image that unpacks to more is refused"),
-    Limit("pods.images.unpacking.MOST_FILES", "entries", "an image of more files is refused"),
-    Limit("pods.images.unpacking.MOST_HEADER", "bytes", "an image with a longer header is refused"),
-    Limit("pods.images.archives.MOST_LAYERS", "layers", "an image of more layers is refused"),
-    Limit("lifecycle.discover.discovery.SETTLE_SECONDS", "s", "a new plain directory is offered"),
+    Limit("engine.kubelet.images.unpacking.MOST_BYTES", "bytes", "an image that unpacks to more is refused"),
+    Limit("engine.kubelet.images.unpacking.MOST_FILES", "entries", "an image of more files is refused"),
+    Limit("engine.kubelet.images.unpacking.MOST_HEADER", "bytes", "an image with a longer header is refused"),
+    Limit("engine.kubelet.images.archives.MOST_LAYERS", "layers", "an image of more layers is refused"),
+    Limit("agent.discover.discovery.SETTLE_SECONDS", "s", "a new plain directory is offered"),
 )  # fmt: skip
 """What is bounded, and what happens then. Prose quotes them as `NAME` (value); a test compares that with the code."""
 
@@ -413,9 +413,9 @@ def settings() -> str:
 
 
 def gates() -> str:
-    from localpv.apiserver.kinds.base import Gates
+    from localpv.engine.apiserver.kinds.base import Gates
 
-    said, defaults = notes(module_path("apiserver.kinds.base")), Gates()
+    said, defaults = notes(module_path("engine.apiserver.kinds.base")), Gates()
     rows = [
         [
             f"`{name}`",

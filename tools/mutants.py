@@ -45,21 +45,25 @@ SECONDS = 120.0
 
 PROTECTED = {
     "data": (
-        "lifecycle/clean/*.py lifecycle/discover/*.py lifecycle/publish/*.py lifecycle/records/*.py"
-        " lifecycle/release/*.py lifecycle/phase.py lifecycle/mount/claims.py lifecycle/mount/global_mounts.py"
-        " lifecycle/mount/lookup.py lifecycle/mount/mapper.py lifecycle/mount/mounter.py lifecycle/mount/recorded.py"
-        " lifecycle/mount/tearing.py lifecycle/mount/volumes.py"
+        "agent/clean/*.py agent/discover/*.py manager/publish/*.py disk/records/*.py"
+        " manager/release/*.py disk/phase.py engine/kubelet/volumes/claims.py engine/kubelet/volumes/global_mounts.py"
+        " engine/kubelet/volumes/identity_check.py engine/kubelet/volumes/lookup.py engine/kubelet/volumes/mapper.py"
+        " engine/kubelet/volumes/mounter.py"
+        " engine/kubelet/volumes/teardown.py engine/kubelet/volumes/volume_manager.py"
         " host/attributes.py host/contents.py host/devices.py host/drives.py host/filesystems.py host/holding.py"
         " host/marks.py host/mounting.py host/mounts.py host/openat.py host/openers.py host/overwriting.py"
         " host/ownership.py host/paths.py host/probing.py host/readback.py host/subpaths.py host/trees.py"
-        " host/wiping.py model/contents.py model/marks.py model/methods.py"
+        " host/wiping.py host/model/contents.py host/model/marks.py host/model/methods.py"
     ),
     "identity": (
-        "host/filesystem_ids.py host/identities.py host/sysfs.py host/twins.py lifecycle/identity.py"
-        " model/devices.py model/identity.py"
+        "host/filesystem_ids.py host/identities.py host/sysfs.py host/twins.py disk/identity.py"
+        " host/model/devices.py host/model/identity.py"
     ),
-    "store": "store/*.py",
-    "authority": "apiserver/access.py apiserver/auth/*.py apiserver/request_info.py apiserver/pod_access.py",
+    "store": "engine/store/*.py",
+    "authority": (
+        "engine/apiserver/access.py engine/apiserver/auth/*.py engine/apiserver/pod_access.py"
+        " engine/apiserver/request_info.py"
+    ),
 }
 """The modules under the rules of each."""
 

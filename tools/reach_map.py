@@ -23,8 +23,9 @@ One = TypeVar("One")
 Result = TypeVar("Result")
 
 TOGETHER = (
-    *(f"tests/unit/{name}" for name in ("apiserver/auth", "apiserver/test_*", "cli", "host", "lifecycle", "model")),
-    *("tests/unit/store", "tests/host", "tests/journey"),
+    *(f"tests/unit/{name}" for name in ("agent", "cli", "config", "disk", "host", "manager", "observe", "volume")),
+    *(f"tests/unit/engine/{name}" for name in ("apiserver/auth", "apiserver/test_*", "kubelet/volumes", "store")),
+    *("tests/host", "tests/journey"),
 )
 """Folders whose files are looked at in one run."""
 

@@ -331,7 +331,7 @@ def check() -> int:
     for text, where in found.items():
         print(f"{text} is spelled in {', '.join(where)}", file=sys.stderr)
     if found:
-        print("give it a name in model/disk_labels.py or api/well_known.py, and use that", file=sys.stderr)
+        print("give it a name in disk/labels.py or api/well_known.py, and use that", file=sys.stderr)
     return 1 if found else 0
 
 

@@ -71,9 +71,9 @@ def observe(transport: Any, methods: tuple[str, ...] = ()) -> None:
 
 observe(HttpTransport)
 if "up" in sys.argv[1:2]:
-    from localpv.programs import inside
+    from localpv.programs import in_process_transport
 
-    observe(inside.InsideTransport, inside.WRITES)
+    observe(in_process_transport.InsideTransport, in_process_transport.WRITES)
 signal.signal(signal.SIGUSR1, mark)
 threading.setprofile(called)
 sys.setprofile(called)

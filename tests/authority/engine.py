@@ -32,12 +32,12 @@ from tests.authority.requests import (
 )
 
 from localpv.api import crds
-from localpv.apiserver.call import Call
-from localpv.apiserver.server import ApiServer, Settings
-from localpv.apiserver.verbs import watch as watching
-from localpv.apiserver.writing import Deletion, decode
+from localpv.engine.apiserver.call import Call
+from localpv.engine.apiserver.server import ApiServer, Settings
+from localpv.engine.apiserver.verbs import watch as watching
+from localpv.engine.apiserver.writing import Deletion, decode
+from localpv.engine.store.table import Change, Event
 from localpv.errors import NotFound
-from localpv.store.table import Change, Event
 
 RBAC = "rbac.authorization.k8s.io"
 ADMIN = Subject("localpv:admin", ("system:masters", "system:authenticated"))

@@ -18,11 +18,11 @@ from tests.authority.rbac import Asked, Subject
 from tests.authority.worlds import Near
 from tests.contract import builders, wire
 from tests.contract.wire import Api
-from tests.unit.apiserver.auth.fakes import Store
+from tests.unit.engine.apiserver.auth.fakes import Store
 
-from localpv.apiserver.auth.attributes import Attributes
-from localpv.apiserver.auth.identity import User
-from localpv.apiserver.auth.rbac import Authorizer
+from localpv.engine.apiserver.auth.attributes import Attributes
+from localpv.engine.apiserver.auth.identity import User
+from localpv.engine.apiserver.auth.rbac import Authorizer
 
 NAMESPACES = ("t", "t-a", "t0")
 NAMES = ("x", "y", "robot")

@@ -15,7 +15,7 @@ from tests.e2e import classes, disks, pods
 from tests.e2e.disks import SECONDS
 from tests.e2e.place import Host, Place
 
-from localpv.lifecycle.publish import capacity, naming
+from localpv.manager.publish import capacity, names
 
 LIST = "e2e-list"
 SECRET = b"the old tenant's secret "
@@ -46,7 +46,7 @@ def test_directory_not_in_the_cache_becomes_a_volume_with_the_name_class_room_an
     volume = disks.offered(place, here, LIST, entry=directory)
 
     meta, spec = volume["metadata"], volume["spec"]
-    assert meta["name"] == naming.volume_name(directory, host.name, LIST)
+    assert meta["name"] == names.volume_name(directory, host.name, LIST)
     assert spec["storageClassName"] == LIST
     uid = here.api.get(f"/api/v1/nodes/{host.name}")["metadata"]["uid"]
     assert meta["annotations"]["pv.kubernetes.io/provisioned-by"] == f"local-volume-provisioner-{host.name}-{uid}"

@@ -12,7 +12,7 @@ import pytest
 from tests import engine_process
 from tests.contract import builders, wire
 
-from localpv.apiserver import transfer
+from localpv.engine.apiserver import transfer
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 

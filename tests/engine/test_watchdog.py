@@ -14,7 +14,7 @@ from localpv.runtime.watchdog import Held
 
 HOLD = """
 import asyncio, logging, sys, time
-from localpv.apiserver.server import Settings
+from localpv.engine.apiserver.server import Settings
 from localpv.programs import serving
 from localpv.programs.observing import Observed
 
@@ -46,7 +46,8 @@ def test_a_server_that_is_held_says_by_what_and_fails_the_test(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("file", "counts"), [(f"{held_loops.OURS}store/store.py", True), (__file__, False), ("asyncio/events.py", False)]
+    ("file", "counts"),
+    [(f"{held_loops.OURS}engine/store/store.py", True), (__file__, False), ("asyncio/events.py", False)],
 )
 def test_a_loop_in_this_process_counts_as_held_when_our_own_code_holds_it(file: str, counts: bool) -> None:
     loops = held_loops.Loops()

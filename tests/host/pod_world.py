@@ -5,11 +5,11 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from tests.unit.lifecycle.mount.world import FakeLookup
+from tests.unit.engine.kubelet.volumes.world import FakeLookup
 
+from localpv.engine.kubelet import volumes as mounting
+from localpv.engine.kubelet.volumes import Hands, PodVolumes
 from localpv.host import loop
-from localpv.lifecycle import mount as mounting
-from localpv.lifecycle.mount import Hands, PodVolumes
 
 
 def mounts_below(folder: Path) -> list[str]:

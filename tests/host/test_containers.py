@@ -17,10 +17,10 @@ import pytest
 from localpv import errors
 from localpv.host.containers import Bundle, Containers
 from localpv.host.layers import KernelLayers
+from localpv.host.model.processes import Process
 from localpv.host.runc import RuncContainers
 from localpv.host.sandboxes import KernelSandboxes
 from localpv.host.workers import Workers
-from localpv.model.processes import Process
 from localpv.testing.fake_containers import FakeContainers
 from localpv.testing.waiting import eventually
 

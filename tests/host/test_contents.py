@@ -16,7 +16,7 @@ import pytest
 
 from localpv.host import contents
 from localpv.host.devices import KernelDevices
-from localpv.model.contents import Contents
+from localpv.host.model.contents import Contents
 
 MIB = 1024 * 1024
 TYPES = ("ext2", "ext3", "ext4", "xfs", "btrfs")

@@ -17,13 +17,13 @@ from localpv.host import loop
 from localpv.host.devices import Devices, KernelDevices
 from localpv.host.feeds import Feed
 from localpv.host.folders import Folders, KernelFolders
+from localpv.host.model import methods
+from localpv.host.model.entries import FileKind
 from localpv.host.mounts import KernelMounts, Mounts
 from localpv.host.trees import KernelTrees, Trees
 from localpv.host.uevents import KernelUevents, Uevents
 from localpv.host.wiping import KernelWiping, Wiping
 from localpv.host.workers import Workers
-from localpv.model import methods
-from localpv.model.entries import FileKind
 from localpv.testing import fake_host
 
 T = TypeVar("T")

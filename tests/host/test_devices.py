@@ -21,8 +21,8 @@ from localpv import errors
 from localpv.host import loop, paths, probing
 from localpv.host.devices import KernelDevices
 from localpv.host.folders import KernelFolders
+from localpv.host.model.devices import DeviceKind
 from localpv.host.workers import Workers
-from localpv.model.devices import DeviceKind
 
 
 async def test_signatures_are_read_from_the_device_and_not_from_a_cache(

@@ -12,10 +12,10 @@ import pytest
 from localpv import errors
 from localpv.host import loop, twins
 from localpv.host.devices import KernelDevices
+from localpv.host.model import methods
+from localpv.host.model.identity import Identity
 from localpv.host.wiping import KernelWiping
 from localpv.host.workers import Workers
-from localpv.model import methods
-from localpv.model.identity import Identity
 
 MIB = 1024 * 1024
 

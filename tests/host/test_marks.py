@@ -15,9 +15,9 @@ import pytest
 
 from localpv import errors
 from localpv.host.marks import ATTRIBUTES, DiskMarks, Marks
+from localpv.host.model.identity import Identity, Twin
+from localpv.host.model.marks import Mark
 from localpv.host.workers import Workers
-from localpv.model.identity import Identity, Twin
-from localpv.model.marks import Mark
 from localpv.testing.fake_mounting import FakeMarks
 
 NAMED = Identity(serial="A", size_bytes=1)

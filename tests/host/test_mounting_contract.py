@@ -19,13 +19,13 @@ from localpv.host.devices import Devices, KernelDevices
 from localpv.host.file_sets import DiskFileSets, File, FileSets
 from localpv.host.filesystems import FileSystems, KernelFileSystems
 from localpv.host.holding import Holding, LoopHolding
+from localpv.host.model.entries import FileKind
 from localpv.host.mounting import KernelMounting, Mounting
 from localpv.host.mounts import KernelMounts, Mounts
 from localpv.host.node_paths import KernelNodePaths, NodePaths
 from localpv.host.ownership import KernelOwnership, Ownership
 from localpv.host.subpaths import KernelSubPaths, SubPaths
 from localpv.host.workers import Workers
-from localpv.model.entries import FileKind
 from localpv.testing import fake_host, fake_mounting, waiting
 
 MIB = 1024 * 1024

@@ -11,17 +11,17 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from tests.unit.lifecycle.mount.world import FakeLookup, a_pod, claim_volume
+from tests.unit.engine.kubelet.volumes.world import FakeLookup, a_pod, claim_volume
 
 from localpv import errors
+from localpv.engine.kubelet import volumes as mounting
+from localpv.engine.kubelet.volumes import NotReady, PodVolumes
 from localpv.host import commands
 from localpv.host.devices import KernelDevices
 from localpv.host.filesystems import KernelFileSystems
+from localpv.host.model import methods
 from localpv.host.wiping import KernelWiping
 from localpv.host.workers import Workers
-from localpv.lifecycle import mount as mounting
-from localpv.lifecycle.mount import NotReady, PodVolumes
-from localpv.model import methods
 
 MIB = 1024 * 1024
 Disk = Callable[..., Path]

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 from tests.host.pod_world import Node
-from tests.unit.lifecycle.mount.world import a_pod, claim_volume
+from tests.unit.engine.kubelet.volumes.world import a_pod, claim_volume
 
 from localpv import errors
 from localpv.api import kinds
+from localpv.engine.kubelet.volumes import NotReady
 from localpv.host import ownership, workers
 from localpv.host.devices import KernelDevices
 from localpv.host.mounts import KernelMounts
-from localpv.lifecycle.mount import NotReady
 
 Disk = Callable[..., Path]
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 from tests.host.pod_world import Node
-from tests.unit.lifecycle.mount.world import Died, a_pod, claim_volume, dying_hands
+from tests.unit.engine.kubelet.volumes.world import Died, a_pod, claim_volume, dying_hands
 
 from localpv.api import kinds
+from localpv.engine.kubelet import volumes as mounting
 from localpv.host.filesystems import KernelFileSystems
+from localpv.host.model.devices import BlockDevice
 from localpv.host.workers import Workers
-from localpv.lifecycle import mount as mounting
-from localpv.model.devices import BlockDevice
 
 Disk = Callable[..., Path]
 MOST = 60

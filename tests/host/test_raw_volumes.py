@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 from tests.host.pod_world import Node
-from tests.unit.lifecycle.mount.world import a_pod, claim_volume
+from tests.unit.engine.kubelet.volumes.world import a_pod, claim_volume
 
 from localpv.api import kinds
+from localpv.engine.kubelet.volumes import NotReady
 from localpv.host import loop
 from localpv.host.devices import KernelDevices
 from localpv.host.openers import KernelOpeners
 from localpv.host.workers import Workers
-from localpv.lifecycle.mount import NotReady
 
 Disk = Callable[..., Path]
 

@@ -15,8 +15,8 @@ import pytest
 
 from localpv import errors
 from localpv.host import trees as trees_module
+from localpv.host.model.methods import Progress
 from localpv.host.trees import KernelTrees, Numbers
-from localpv.model.methods import Progress
 
 
 @pytest.fixture

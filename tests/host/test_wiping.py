@@ -19,10 +19,10 @@ from localpv.host import drives, loop, overwriting, readback
 from localpv.host import wiping as wiping_module
 from localpv.host.devices import KernelDevices
 from localpv.host.filesystems import KernelFileSystems
+from localpv.host.model import methods
+from localpv.host.model.methods import Method, Progress, Readback
 from localpv.host.wiping import KernelWiping
 from localpv.host.workers import Control, Workers
-from localpv.model import methods
-from localpv.model.methods import Method, Progress, Readback
 
 MIB = 1024 * 1024
 REMOVES_SIGNATURES = methods.Command(("/bin/sh", "-c", 'wipefs -q -a "$LOCAL_PV_BLKDEVICE"'))
@@ -276,7 +276,7 @@ async def test_a_device_that_somebody_claims_is_not_wiped(
 
 
 async def test_a_device_nobody_can_identify_is_not_wiped(wiping: KernelWiping, make_disk: Callable[..., Path]) -> None:
-    from localpv.model.identity import Identity
+    from localpv.host.model.identity import Identity
 
     with pytest.raises(errors.DeviceChanged):
         await wiping.wipe(make_disk(8), methods.Zero(), expected=Identity(size_bytes=8 * MIB))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.journey.machine import Machine
 
-from localpv.lifecycle.config import cleaners
+from localpv.config import cleaners
 
 
 async def main(folder: Path) -> None:

@@ -22,22 +22,22 @@ import msgspec
 from tests.journey.crash_server import DISKS, STATUS, VOLUMES, Server
 
 from localpv import errors
+from localpv.agent.clean.cleaner import Cleaner
+from localpv.agent.clean.executor import Target
+from localpv.agent.clean.paths import Place
+from localpv.agent.clean.plans import Plan
+from localpv.agent.discover import Discovery
 from localpv.api.kinds.localdisk import CleanOrder, DiskKind, LocalDisk, LocalDiskSpec, LocalDiskStatus, VolumeMode
 from localpv.api.objects import Object
 from localpv.client.client import Client
 from localpv.client.transport import Answer, Request
+from localpv.config.settings import ClassSettings, Configuration, Reclaim
+from localpv.disk.records import Records
+from localpv.disk.records.api import ApiRecords
+from localpv.disk.records.folder import FolderRecords
+from localpv.host.model.identity import Identity
 from localpv.host.workers import Report, Workers
-from localpv.lifecycle.clean.cleaner import Cleaner
-from localpv.lifecycle.clean.hands import Target
-from localpv.lifecycle.clean.places import Place
-from localpv.lifecycle.clean.plans import Plan
-from localpv.lifecycle.config.settings import ClassSettings, Configuration, Reclaim
-from localpv.lifecycle.discover import Discovery
-from localpv.lifecycle.manager import Manager
-from localpv.lifecycle.records import Records
-from localpv.lifecycle.records.api import ApiRecords
-from localpv.lifecycle.records.folder import FolderRecords
-from localpv.model.identity import Identity
+from localpv.manager.manager import Manager
 from localpv.runtime.clock import SystemClock, Timer
 from localpv.testing.fake_host import FakeDevices, FakeFolders, FakeMachine, FakeMounts, FakeUevents
 from localpv.testing.fake_mounting import FakeMarks

@@ -12,6 +12,9 @@ from pathlib import Path
 import msgspec
 from tests.loops import Lent
 
+from localpv.agent.clean.cleaner import Cleaner
+from localpv.agent.clean.host_executor import HostHands
+from localpv.agent.clean.reconciler import Limits
 from localpv.api.kinds import ObjectMeta
 from localpv.api.kinds.localdisk import (
     Cleaning,
@@ -22,23 +25,20 @@ from localpv.api.kinds.localdisk import (
     LocalDiskStatus,
     VolumeMode,
 )
+from localpv.config.settings import ClassSettings
+from localpv.disk import identity as identities
+from localpv.disk.records import names
+from localpv.disk.records.folder import FolderRecords
 from localpv.host import loop
 from localpv.host.devices import KernelDevices
 from localpv.host.marks import DiskMarks
+from localpv.host.model.identity import Identity
 from localpv.host.mounts import KernelMounts
 from localpv.host.openers import KernelOpeners
 from localpv.host.trees import KernelTrees
 from localpv.host.wiping import KernelWiping
 from localpv.host.workers import Workers
-from localpv.lifecycle import identity as identities
-from localpv.lifecycle.clean.cleaner import Cleaner
-from localpv.lifecycle.clean.machine import Limits
-from localpv.lifecycle.clean.on_host import HostHands
-from localpv.lifecycle.config.settings import ClassSettings
-from localpv.lifecycle.events import Events
-from localpv.lifecycle.records import names
-from localpv.lifecycle.records.folder import FolderRecords
-from localpv.model.identity import Identity
+from localpv.observe.events import Events
 
 NODE = "node-1"
 CLASS = "fast"

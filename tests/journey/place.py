@@ -25,12 +25,12 @@ from localpv.api.kinds.localdisk import (
     Phase,
 )
 from localpv.client.client import Client
-from localpv.lifecycle.agents import HasLooked, nobody
-from localpv.lifecycle.config.settings import ClassSettings, Configuration
-from localpv.lifecycle.manager import WORKERS, Manager
-from localpv.lifecycle.publish import naming
-from localpv.lifecycle.records import Records
-from localpv.lifecycle.records.api import ApiRecords
+from localpv.config.settings import ClassSettings, Configuration
+from localpv.disk.records import Records
+from localpv.disk.records.api import ApiRecords
+from localpv.manager.agents import HasLooked, nobody
+from localpv.manager.manager import WORKERS, Manager
+from localpv.manager.publish import names
 from localpv.runtime.clock import SystemClock
 
 GIB = 1 << 30
@@ -129,7 +129,7 @@ class Place:
             path=f"{HOST_DIR}/{entry}",
             volume_mode="Filesystem",
         )
-        name = naming.disk_name(self.node, self.storage_class, entry)
+        name = names.disk_name(self.node, self.storage_class, entry)
         made = await self.disks.create(LocalDisk(metadata=ObjectMeta(name=name), spec=spec))
         return await self.reports(
             made.key,

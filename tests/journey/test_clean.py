@@ -10,11 +10,11 @@ from dataclasses import replace
 import pytest
 from tests.journey.machine import MIB, PATTERN, Machine, holds_old_data, open_machine
 
+from localpv.agent.clean.reconciler import Limits
 from localpv.api.kinds import Kind
 from localpv.api.kinds.localdisk import CleaningState, VolumeMode
+from localpv.config import cleaners
 from localpv.host import loop
-from localpv.lifecycle.clean.machine import Limits
-from localpv.lifecycle.config import cleaners
 
 VERIFIED = CleaningState.VERIFIED
 WAITING = CleaningState.WAITING

@@ -10,9 +10,9 @@ import pytest
 from tests.journey.machine import PATTERN, Machine, open_machine
 
 from localpv import errors
+from localpv.agent.clean import paths, plans, states
 from localpv.api.kinds.localdisk import CleaningState, DiskIdentity, DiskKind
-from localpv.lifecycle.clean import places, plans, states
-from localpv.lifecycle.config import cleaners
+from localpv.config import cleaners
 
 VERIFIED = CleaningState.VERIFIED
 WAITING = CleaningState.WAITING
@@ -201,7 +201,7 @@ async def test_what_comes_in_the_place_of_a_volume_after_the_look_is_not_emptied
         machine.mount("tmpfs", volume, "-t", "tmpfs")
     disk = await machine.record("vol", recorded)
     hands = machine.hands()
-    target = await hands.look(disk, places.find(disk, machine.settings))
+    target = await hands.look(disk, paths.find(disk, machine.settings))
     if recorded is DiskKind.MOUNT_POINT:
         machine.unmount(volume)
     else:

@@ -15,7 +15,7 @@ import pytest
 from tests.journey.machine import MIB, Machine, holds_old_data, open_machine
 
 from localpv.api.kinds.localdisk import CleaningState
-from localpv.lifecycle.config import cleaners
+from localpv.config import cleaners
 
 VERIFIED = CleaningState.VERIFIED
 WAITING = CleaningState.WAITING

@@ -33,7 +33,7 @@ from tests.journey.crash_world import (
 )
 
 from localpv.api.kinds.localdisk import DiskKind
-from localpv.lifecycle.config.settings import Reclaim
+from localpv.config.settings import Reclaim
 
 KINDS, RECLAIMS = (*DiskKind,), (Reclaim.DELETE, Reclaim.RETAIN, Reclaim.RECYCLE)
 CASES = [

@@ -19,23 +19,23 @@ import msgspec
 import pytest
 from tests.contract import custom, wire
 
+from localpv.agent.discover import Discovery
 from localpv.api import crds
 from localpv.api.kinds.localdisk import LocalDisk, OfferedVolume
 from localpv.client import client as clients
 from localpv.client import config
+from localpv.config.settings import ClassSettings, Configuration
+from localpv.disk.records.api import ApiRecords
+from localpv.disk.records.names import disk_name
 from localpv.host import loop
 from localpv.host.devices import Devices, KernelDevices
 from localpv.host.folders import KernelFolders
 from localpv.host.holding import LoopHolding
 from localpv.host.marks import DiskMarks
+from localpv.host.model.devices import BlockDevice
 from localpv.host.mounts import KernelMounts
 from localpv.host.uevents import KernelUevents
 from localpv.host.workers import Workers
-from localpv.lifecycle.config.settings import ClassSettings, Configuration
-from localpv.lifecycle.discover import Discovery
-from localpv.lifecycle.records.api import ApiRecords
-from localpv.lifecycle.records.names import disk_name
-from localpv.model.devices import BlockDevice
 from localpv.runtime.clock import SystemClock
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="mounts and loop devices need root")

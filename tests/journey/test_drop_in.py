@@ -34,18 +34,18 @@ from localpv.client import config
 from localpv.client.client import Client
 from localpv.client.config import Connection
 from localpv.client.credentials import Fixed
-from localpv.lifecycle import volumes as offers
-from localpv.lifecycle.migrate import affinity
-from localpv.lifecycle.publish import naming
-from localpv.lifecycle.records.folder import FolderRecords
-from localpv.model import disk_labels
+from localpv.disk import labels
+from localpv.disk.records.folder import FolderRecords
+from localpv.manager import volumes as offers
+from localpv.manager.migrate import affinity
+from localpv.manager.publish import names as publish_names
 
 
 def a_classic_volume(place: Place, node_uid: str, *, name: str = "", path: str = "/mnt/disks/disk1") -> dict[str, Any]:
     terms = [{"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [place.node]}]}]
     return {
         "metadata": {
-            "name": name or naming.volume_name("disk1", place.node, place.storage_class),
+            "name": name or publish_names.volume_name("disk1", place.node, place.storage_class),
             "annotations": {well_known.PROVISIONED_BY: f"local-volume-provisioner-{place.node}-{node_uid}"},
         },
         "spec": {
@@ -71,7 +71,7 @@ async def test_volume_of_the_classic_provisioner_is_taken_over_as_it_is(place: P
         taken = await place.until_disk(disk.key, lambda disk: disk.spec.volume is not None and disk.spec.volume.uid)
         assert taken.spec.volume.uid == made["metadata"]["uid"]
         (volume,) = await place.own_volumes()
-        assert volume.metadata.labels == {disk_labels.NODE: place.node}
+        assert volume.metadata.labels == {labels.NODE: place.node}
         assert volume.status.phase == "Bound"
         assert offers.is_held(volume)
 
@@ -83,7 +83,7 @@ async def test_name_that_another_disk_has_gets_a_longer_hash(place: Place) -> No
     async with place.managed():
         disk = await place.finds()
         volume = await place.published(disk.key)
-        assert volume.key == naming.long_volume_name("disk1", place.node, place.storage_class)
+        assert volume.key == publish_names.long_volume_name("disk1", place.node, place.storage_class)
         untouched = await volumes.get(other["metadata"]["name"])
         assert "labels" not in untouched["metadata"]
 
@@ -156,7 +156,7 @@ async def put_in_folder(place: Place, records: FolderRecords, entry: str) -> str
         path=f"/mnt/disks/{entry}",
         volume_mode="Filesystem",
     )
-    name = naming.disk_name(place.node, place.storage_class, entry)
+    name = publish_names.disk_name(place.node, place.storage_class, entry)
     made = await records.create(LocalDisk(metadata=ObjectMeta(name=name), spec=spec))
     status = LocalDiskStatus(
         phase=Phase.AVAILABLE,

@@ -11,11 +11,11 @@ from tests.journey.place import Place
 
 from localpv.api.kinds.localdisk import LocalDisk, OfferedVolume, Phase
 from localpv.cli.migrate import migrate
-from localpv.lifecycle import volumes as offers
-from localpv.lifecycle.publish import naming
-from localpv.lifecycle.records.api import ApiRecords
-from localpv.lifecycle.release import holding
-from localpv.model import disk_labels
+from localpv.disk import labels
+from localpv.disk.records.api import ApiRecords
+from localpv.manager import volumes as offers
+from localpv.manager.publish import names as publish_names
+from localpv.manager.release import holding
 
 
 async def forget_uid(place: Place, name: str) -> None:
@@ -36,7 +36,7 @@ async def test_volume_used_and_deleted_while_the_manager_was_down_comes_back_onl
     async with place.managed():
         disk = await place.finds()
         first = await place.published(disk.key)
-        assert disk_labels.FINALIZER in first.metadata.finalizers
+        assert labels.FINALIZER in first.metadata.finalizers
     await forget_uid(place, disk.key)
     await place.volumes.patch(first.key, {"spec": {"persistentVolumeReclaimPolicy": policy}})
     await place.claims(first.key)
@@ -143,5 +143,5 @@ async def test_administrator_lets_volumes_go(place: Place, kubeconfig: Path, nam
     await place.until_gone(used.key)
     assert offers.is_held(await place.volumes.get(other.key)) is named
     # The record still knows: a manager that comes back has the disk cleaned before anything else.
-    record = await ApiRecords(place.client).get(naming.disk_name(place.node, place.storage_class, "disk1"))
+    record = await ApiRecords(place.client).get(publish_names.disk_name(place.node, place.storage_class, "disk1"))
     assert record is not None and record.spec.clean is not None

@@ -24,11 +24,11 @@ from localpv.api.kinds.localdisk import (
     Phase,
 )
 from localpv.api.kinds.meta import resource_of
-from localpv.lifecycle import agents
-from localpv.lifecycle.agents import AgentPods
-from localpv.lifecycle.config.settings import Configuration
-from localpv.lifecycle.publish import naming
-from localpv.model import disk_labels
+from localpv.config.settings import Configuration
+from localpv.disk import labels as disk_labels
+from localpv.manager import agents
+from localpv.manager.agents import AgentPods
+from localpv.manager.publish import names
 
 
 @pytest.mark.seed("DSC-1", "DSC-5", "DSC-6", "DSC-10", "DSC-11", "LIF-4")
@@ -38,7 +38,7 @@ async def test_disk_becomes_a_volume_that_only_its_node_can_use(place: Place) ->
         disk = await place.finds()
         volume = await place.published(disk.key)
 
-        assert volume.key == naming.volume_name("disk1", place.node, place.storage_class)
+        assert volume.key == names.volume_name("disk1", place.node, place.storage_class)
         assert volume.spec.storage_class_name == place.storage_class
         assert volume.spec.capacity == {"storage": "100Gi"}
         assert volume.metadata.labels[disk_labels.NODE] == place.node

@@ -16,7 +16,7 @@ from localpv.api.kinds.localdisk import (
     CleaningState,
     Phase,
 )
-from localpv.lifecycle.config.settings import NodeLoss, NodeLossPolicy, Reclaim
+from localpv.config.settings import NodeLoss, NodeLossPolicy, Reclaim
 
 
 @pytest.mark.seed("DEL-1", "DEL-6", "DSC-2")

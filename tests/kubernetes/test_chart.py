@@ -16,8 +16,8 @@ from tests.kubernetes import build, cluster, skipping
 from tests.kubernetes.node import Node
 
 import localpv
+from localpv.config import reading as config_reading
 from localpv.deploy import everything, reading
-from localpv.lifecycle.config import reading as config_reading
 
 CHART = Path(localpv.__file__).parents[2] / "charts" / "localpv"
 NAMESPACE = "localpv-system"

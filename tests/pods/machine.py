@@ -16,7 +16,7 @@ from typing import Any
 
 from tests.contract import wire
 
-from localpv.pods.places import Places
+from localpv.engine.kubelet.paths import Places
 
 PODS = "/api/v1/namespaces/default/pods"
 EVENTS = "/api/v1/namespaces/default/events"

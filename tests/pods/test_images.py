@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from tests.pods.machine import PATIENCE_SECONDS, Machine, main
-from tests.unit.pods import archives
+from tests.unit.engine.kubelet import archives
 
 
 def image(machine: Machine, *words: str) -> subprocess.CompletedProcess[str]:

@@ -14,9 +14,9 @@ from tools import generate_docs, run_tests
 from localpv import errors
 from localpv.api.resources import REVIEWS
 from localpv.api.stored_resources import EVERY
-from localpv.apiserver import body, negotiation
-from localpv.apiserver.auth import authentication
-from localpv.apiserver.kinds.customresourcedefinition import CustomResourceDefinition
+from localpv.engine.apiserver import body, negotiation
+from localpv.engine.apiserver.auth import authentication
+from localpv.engine.apiserver.kinds.customresourcedefinition import CustomResourceDefinition
 
 ROOT = generate_docs.ROOT
 DOCS = ROOT / "docs"

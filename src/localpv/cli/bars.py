@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from localpv.api.kinds.localdisk import Cleaning, CleaningState, LocalDisk, size_text
-from localpv.cli import telling
+from localpv.cli import describe
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
@@ -53,7 +53,7 @@ class Bars:
         """Bring the bars in line with the disks as they are now."""
         seen = set()
         for disk in disks:
-            name, cleaning = disk.metadata.name, telling.current(disk)
+            name, cleaning = disk.metadata.name, describe.current(disk)
             if cleaning is None:
                 # The manager takes an order back once it is done, which may be before we saw the end.
                 cleaning = self._last(disk)
@@ -87,7 +87,7 @@ class Bars:
             done = total
         if name not in self._tasks:
             self._tasks[name] = self.progress.add_task(
-                telling.short_name(disk), total=total, completed=int(done), **_fields(cleaning, 0.0)
+                describe.short_name(disk), total=total, completed=int(done), **_fields(cleaning, 0.0)
             )
         task = self._tasks[name]
         speed = next((each.speed for each in self.progress.tasks if each.id == task), None) or 0.0
@@ -109,7 +109,7 @@ def _fields(cleaning: Cleaning, speed: float) -> dict[str, Any]:
         amount = f"{size_text(cleaning.bytes_done)}/{size_text(cleaning.bytes_total)}"
         percent = f"{100 * cleaning.bytes_done // cleaning.bytes_total}%"
     else:
-        amount, percent = telling.progress(cleaning), ""
+        amount, percent = describe.progress(cleaning), ""
     if cleaning.state == CleaningState.VERIFIED:
         percent = "100%"
     return {

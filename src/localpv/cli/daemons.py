@@ -77,7 +77,7 @@ def _serve_node(
     listen_address: str,
     log_level: str,
 ) -> None:
-    from localpv.lifecycle.config import environment
+    from localpv.config import environment
     from localpv.programs.node_parts import Settings
 
     _start_logging(log_level)
@@ -148,7 +148,7 @@ def manager(
     log_level: str,
 ) -> None:
     """Publish disks of all nodes as PersistentVolumes and order their cleaning; the only writer of PVs."""
-    from localpv.lifecycle.config import environment
+    from localpv.config import environment
     from localpv.programs import manager as program
 
     _start_logging(log_level)

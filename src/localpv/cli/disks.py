@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from localpv.api.kinds.localdisk import LocalDisk
-from localpv.cli import common, tables, telling
+from localpv.cli import common, describe, tables
 from localpv.client.client import Client
 from localpv.client.objects import Selection
 
@@ -17,14 +17,14 @@ Column = tables.Column[LocalDisk]
 COLUMNS: tuple[Column, ...] = (
     Column("NODE", lambda disk: disk.spec.node_name),
     Column("NAME", lambda disk: disk.spec.entry),
-    Column("SIZE", telling.size, right=True),
+    Column("SIZE", describe.size, right=True),
     Column("TYPE", lambda disk: disk.status.kind),
     Column("MEDIUM", lambda disk: disk.status.medium),
     Column("MODEL", lambda disk: disk.status.identity.model if disk.status.identity else ""),
     Column("CLASS", lambda disk: disk.spec.storage_class_name),
     Column("PHASE", lambda disk: disk.status.phase),
     Column("VOLUME", lambda disk: disk.spec.volume.name if disk.spec.volume else ""),
-    Column("REASON", telling.reason),
+    Column("REASON", describe.reason),
     Column("PATH", lambda disk: disk.spec.path, wide=True),
     Column("SERIAL", lambda disk: disk.status.identity.serial if disk.status.identity else "", wide=True),
     Column("AGE", lambda disk: tables.age(disk.metadata.creation_timestamp), wide=True),

@@ -10,7 +10,7 @@ import click
 from localpv import errors
 from localpv.api.kinds import Event, PersistentVolume, PersistentVolumeClaim
 from localpv.api.kinds.localdisk import LocalDisk
-from localpv.cli import common, disks, finding, tables, telling
+from localpv.cli import common, describe, disks, finding, tables
 from localpv.client.client import Client
 from localpv.client.objects import EVERYTHING, Selection
 
@@ -38,19 +38,19 @@ async def _explain(word: str, kubeconfig: Path | None, context: str) -> None:
         found = await find(client, word)
         volume, known = await _volume(client, found)
         lines = [
-            ("disk", f"{found.spec.path} on node {found.spec.node_name}: {telling.what(found)}"),
-            ("identity", telling.identity(found.status.identity)),
+            ("disk", f"{found.spec.path} on node {found.spec.node_name}: {describe.what(found)}"),
+            ("identity", describe.identity(found.status.identity)),
             ("class", f"{found.spec.storage_class_name}, volumes of mode {found.spec.volume_mode}"),
-            ("why", telling.trouble(found)[1] or ("" if telling.is_taken(known) else found.status.message)),
-            ("caution", telling.caution(found)),
-            ("to do", telling.hint(found)),
-            ("cleaning", telling.cleaning(found)),
+            ("why", describe.trouble(found)[1] or ("" if describe.is_taken(known) else found.status.message)),
+            ("caution", describe.caution(found)),
+            ("to do", describe.hint(found)),
+            ("cleaning", describe.cleaning(found)),
             ("volume", volume),
-            ("risk", telling.risk(found)),
+            ("risk", describe.risk(found)),
         ]
         events = await _events(client, found)
     colour = common.in_colour()
-    head = f"{telling.short_name(found)} {telling.verdict(found, known)}."
+    head = f"{describe.short_name(found)} {describe.verdict(found, known)}."
     click.echo(click.style(head, bold=True) if colour else head, color=colour)
     click.echo(f"  {'name':<10}{found.metadata.name}")
     for label, text in lines:
@@ -80,7 +80,7 @@ async def _volume(client: Client, disk: LocalDisk) -> tuple[str, PersistentVolum
         return f"{offered.name}, which was deleted; there is another one of that name", None
     claim = await _claim(client, volume)
     phase = volume.status.phase or "Pending"
-    return f"{offered.name}, {phase}{claim}: {telling.next_step(volume, disk)}", volume
+    return f"{offered.name}, {phase}{claim}: {describe.next_step(volume, disk)}", volume
 
 
 async def _claim(client: Client, volume: PersistentVolume) -> str:
@@ -94,7 +94,7 @@ async def _claim(client: Client, volume: PersistentVolume) -> str:
         gone = ""
     else:
         gone = " (deleted)" if claim is None or (reference.uid and claim.metadata.uid != reference.uid) else ""
-    return f", claim {telling.claim_of(volume)}{gone}"
+    return f", claim {describe.claim_of(volume)}{gone}"
 
 
 async def _events(client: Client, disk: LocalDisk) -> Sequence[str]:
@@ -121,4 +121,4 @@ def _when(event: Event) -> str:
 def event_text(event: Event) -> str:
     times = f" ({event.count} times)" if event.count > 1 else ""
     warning = "Warning " if event.type == "Warning" else ""
-    return f"{tables.age(_when(event))} ago: {warning}{event.reason}{times}: {telling.sentence(event.message)}"
+    return f"{tables.age(_when(event))} ago: {warning}{event.reason}{times}: {describe.sentence(event.message)}"

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from localpv import errors
 from localpv.api.kinds.localdisk import LocalDisk
-from localpv.cli import telling
+from localpv.cli import describe
 
 BY_ID = "/dev/disk/by-id/"
 MOST_NAMED = 8
@@ -74,7 +74,7 @@ def _numbers(each: LocalDisk) -> Iterable[str]:
 
 def _listed(found: Sequence[LocalDisk]) -> str:
     """Disks by node and entry; by their full names where that does not tell them apart."""
-    short = [telling.short_name(each) for each in found]
+    short = [describe.short_name(each) for each in found]
     names = short if len(set(short)) == len(short) else [each.metadata.name for each in found]
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
     return ", ".join(sorted(names)[:MOST_NAMED]) + more

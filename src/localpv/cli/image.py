@@ -15,8 +15,8 @@ from localpv import errors
 from localpv.cli import tables
 
 if TYPE_CHECKING:
-    from localpv.pods.images.store import Image, Images
-    from localpv.pods.places import Places
+    from localpv.engine.kubelet.images.store import Image, Images
+    from localpv.engine.kubelet.paths import Places
 
 Column = tables.Column[tuple[str, "Image"]]
 _SHORT_ID = 12
@@ -34,7 +34,7 @@ _SHORT_ID = 12
 def image(context: click.Context, data: Path | None) -> None:
     """Import, list and remove the images that pods of this machine run from."""
     from localpv.cli.main import default_data
-    from localpv.pods.places import Places
+    from localpv.engine.kubelet.paths import Places
 
     context.obj = Places.of(data or default_data())
 
@@ -48,7 +48,7 @@ def import_(places: Places, file: Path, name: str) -> None:
 
     NAME replaces the name that the archive gives its image.
     """
-    from localpv.pods.images import archives
+    from localpv.engine.kubelet.images import archives
 
     if os.geteuid() != 0:
         raise errors.ConfigurationError("images are imported by root", hint="their files belong to many users")
@@ -62,7 +62,7 @@ def import_(places: Places, file: Path, name: str) -> None:
 @click.pass_obj
 def list_(places: Places) -> None:
     """Show the images, by name."""
-    from localpv.pods.images import references
+    from localpv.engine.kubelet.images import references
 
     columns: tuple[Column, ...] = (
         Column("IMAGE", lambda row: references.parse(row[0]).short),
@@ -83,7 +83,7 @@ def list_(places: Places) -> None:
 @click.pass_obj
 def remove(places: Places, name: str) -> None:
     """Remove an image by its name; refused while a container runs from it."""
-    from localpv.pods import records
+    from localpv.engine.kubelet import records
 
     used = frozenset(records.used_images(places.containers))
     gone = _images(places).remove(name, used=lambda one: one.id in used)
@@ -91,6 +91,6 @@ def remove(places: Places, name: str) -> None:
 
 
 def _images(places: Places) -> Images:
-    from localpv.pods.images.store import Images
+    from localpv.engine.kubelet.images.store import Images
 
     return Images(places.images)

@@ -18,7 +18,7 @@ from localpv.cli.lazy import LazyGroup
 from localpv.errors import ConfigurationError, LocalpvError
 
 if TYPE_CHECKING:
-    from localpv.apiserver.server import Settings
+    from localpv.engine.apiserver.server import Settings
 
 
 COMMANDS = {
@@ -172,9 +172,9 @@ def _settings(
     max_connections: int,
     max_store_bytes: int,
 ) -> Settings:
-    from localpv.apiserver.bounds import Bounds
-    from localpv.apiserver.kinds.base import Gates
-    from localpv.apiserver.server import Settings
+    from localpv.engine.apiserver.bounds import Bounds
+    from localpv.engine.apiserver.kinds.base import Gates
+    from localpv.engine.apiserver.server import Settings
 
     host, port = parse_listen(listen)
     return Settings(

@@ -12,7 +12,7 @@ import click
 from localpv import errors
 from localpv.api.kinds import PersistentVolume
 from localpv.cli import common
-from localpv.lifecycle.migrate import affinity, finalizers
+from localpv.manager.migrate import affinity, finalizers
 
 
 @click.command()

@@ -10,7 +10,7 @@ import click
 
 from localpv import errors
 from localpv.api.kinds.localdisk import Cleaning, CleaningState, LocalDisk
-from localpv.cli import common, telling, watching
+from localpv.cli import common, describe, watching
 from localpv.cli.bars import Bars
 from localpv.client.cache import Cache
 from localpv.client.client import Client
@@ -25,7 +25,7 @@ async def until_verified(client: Client, disk: LocalDisk) -> None:
     order = disk.spec.clean
     if order is None:
         return
-    name = telling.short_name(disk)
+    name = describe.short_name(disk)
     only = Selection(fields=f"metadata.name={disk.metadata.name}")
     with common.asking("watch", LocalDisk.resource):
         async with watching.following(client.objects(LocalDisk), only) as cache, _bar(cache, disk) as say:
@@ -60,7 +60,7 @@ class Story:
         if chapter == self._told:
             return ""
         self._told = chapter
-        return telling.state(cleaning)
+        return describe.state(cleaning)
 
 
 def _chapter(cleaning: Cleaning) -> tuple[object, ...]:
@@ -88,7 +88,7 @@ async def _changes(
             silent = False
         except TimeoutError:
             silent = False
-            if now is not None and telling.current(now) is None:
+            if now is not None and describe.current(now) is None:
                 on_silence()
 
 
@@ -100,7 +100,7 @@ def _silence(disk: LocalDisk) -> str:
 @contextlib.asynccontextmanager
 async def _bar(cache: Cache[LocalDisk], disk: LocalDisk) -> AsyncIterator[Callable[[str], None]]:
     """How to say something: above a bar that moves by itself, or just on the next line."""
-    name = telling.short_name(disk)
+    name = describe.short_name(disk)
     if not common.on_terminal():
         yield lambda text: click.echo(f"{name}: {text}")
         return

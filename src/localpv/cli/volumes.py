@@ -12,7 +12,7 @@ import msgspec
 from localpv import errors
 from localpv.api.kinds import PersistentVolume
 from localpv.api.kinds.localdisk import LocalDisk
-from localpv.cli import common, tables, telling
+from localpv.cli import common, describe, tables
 from localpv.client.client import Client
 
 
@@ -27,17 +27,17 @@ Column = tables.Column[Row]
 COLUMNS: tuple[Column, ...] = (
     Column("NAME", lambda row: row.volume.metadata.name),
     Column("SIZE", lambda row: row.volume.spec.capacity.get("storage", ""), right=True),
-    Column("NODE", lambda row: telling.node_of(row.volume)),
+    Column("NODE", lambda row: describe.node_of(row.volume)),
     Column("DISK", lambda row: row.disk.spec.entry if row.disk else ""),
     Column("CLASS", lambda row: row.volume.spec.storage_class_name),
-    Column("CLAIM", lambda row: telling.claim_of(row.volume)),
+    Column("CLAIM", lambda row: describe.claim_of(row.volume)),
     Column("PHASE", lambda row: row.volume.status.phase),
     Column("MODE", lambda row: row.volume.spec.volume_mode or "Filesystem", wide=True),
-    Column("POLICY", lambda row: telling.policy_of(row.volume), wide=True),
+    Column("POLICY", lambda row: describe.policy_of(row.volume), wide=True),
     Column("PATH", lambda row: row.volume.spec.local.path if row.volume.spec.local else "", wide=True),
     Column("LOCALDISK", lambda row: row.disk.metadata.name if row.disk else "", wide=True),
     Column("AGE", lambda row: tables.age(row.volume.metadata.creation_timestamp), wide=True),
-    Column("NEXT", lambda row: telling.next_step(row.volume, row.disk)),
+    Column("NEXT", lambda row: describe.next_step(row.volume, row.disk)),
 )
 
 
@@ -59,8 +59,8 @@ async def _volumes(node: str, storage_class: str, form: str, kubeconfig: Path | 
 
         def wanted(volume: PersistentVolume) -> bool:
             return (
-                (telling.is_ours(volume) or volume.metadata.name in disks)
-                and (not node or node in telling.node_of(volume).split(","))
+                (describe.is_ours(volume) or volume.metadata.name in disks)
+                and (not node or node in describe.node_of(volume).split(","))
                 and (not storage_class or volume.spec.storage_class_name == storage_class)
             )
 
@@ -96,4 +96,4 @@ def _its_disk(volume: PersistentVolume, disks: Mapping[str, LocalDisk]) -> Local
 
 
 def in_order(rows: Iterable[Row]) -> list[Row]:
-    return sorted(rows, key=lambda row: (telling.node_of(row.volume), row.volume.metadata.name))
+    return sorted(rows, key=lambda row: (describe.node_of(row.volume), row.volume.metadata.name))

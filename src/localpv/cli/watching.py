@@ -13,7 +13,7 @@ import click
 
 from localpv.api.kinds.localdisk import LocalDisk
 from localpv.api.objects import Object
-from localpv.cli import common, disks, tables, telling
+from localpv.cli import common, describe, disks, tables
 from localpv.cli.bars import Bars
 from localpv.client.cache import Cache
 from localpv.client.client import Client
@@ -143,7 +143,7 @@ class Lines:
 
     def line(self, disk: LocalDisk) -> str | None:
         """The line to print now, if there is something to tell."""
-        cleaning = telling.current(disk)
+        cleaning = describe.current(disk)
         tenths = 0
         if cleaning is not None and cleaning.bytes_total:
             tenths = 100 * cleaning.bytes_done // cleaning.bytes_total // STEP_PERCENT
@@ -159,8 +159,8 @@ class Lines:
 
 
 def _progress(disk: LocalDisk) -> str:
-    cleaning = telling.current(disk)
-    return telling.state(cleaning) if cleaning else ""
+    cleaning = describe.current(disk)
+    return describe.state(cleaning) if cleaning else ""
 
 
 async def _lines(objects: Objects[LocalDisk], selection: Selection, *, wide: bool) -> None:

@@ -19,10 +19,10 @@ from localpv import errors
 from localpv.api.kinds import PersistentVolume
 from localpv.api.kinds.localdisk import CleaningState, LocalDisk, LocalDiskSpec, Phase
 from localpv.api.objects import new_uid
-from localpv.cli import common, explain, seeing, tables, telling
+from localpv.cli import common, describe, explain, seeing, tables
 from localpv.client.client import Client
-from localpv.lifecycle.records.api import ApiRecords
-from localpv.model import disk_labels
+from localpv.disk import labels
+from localpv.disk.records.api import ApiRecords
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +55,12 @@ def wipe(disk: str, method: str, yes: bool, kubeconfig: Path | None, context: st
         if not yes:
             _confirm(plan.disk)
     else:
-        click.echo(f"{telling.short_name(plan.disk)} is to be wiped already.")
+        click.echo(f"{describe.short_name(plan.disk)} is to be wiped already.")
     try:
         common.run(_order_and_see(plan.disk.metadata.name, words, kubeconfig, context))
     except KeyboardInterrupt:
         click.echo(
-            f"\nThe wiping of {telling.short_name(plan.disk)} goes on without this command."
+            f"\nThe wiping of {describe.short_name(plan.disk)} goes on without this command."
             " See how far it is: localpv disks --watch",
             err=True,
         )
@@ -81,7 +81,7 @@ async def _order_and_see(name: str, method: Sequence[str], kubeconfig: Path | No
         if plan.spec is not None:
             disk = await _order(client, disk, plan.spec)
         await seeing.until_verified(client, disk)
-    if plan.volume is not None and telling.policy_of(plan.volume) == "Retain":
+    if plan.volume is not None and describe.policy_of(plan.volume) == "Retain":
         name = plan.volume.metadata.name
         click.echo(
             f"Volume {name} is kept (Retain). When it is deleted the disk is offered again: kubectl delete pv {name}"
@@ -109,9 +109,9 @@ async def _volumes(client: Client) -> list[PersistentVolume]:
 
 def make_plan(disk: LocalDisk, volumes: Iterable[PersistentVolume], method: Sequence[str] = ()) -> Plan:
     """What to order for a disk; ConfigurationError, with who has it, when it must not be wiped."""
-    from localpv.lifecycle.clean.orders import order_by_hand
+    from localpv.agent.clean.orders import order_by_hand
 
-    who, phase = telling.short_name(disk), disk.status.phase
+    who, phase = describe.short_name(disk), disk.status.phase
     own: PersistentVolume | None = None
     for volume in volumes:
         if not _on(volume, disk):
@@ -119,13 +119,13 @@ def make_plan(disk: LocalDisk, volumes: Iterable[PersistentVolume], method: Sequ
         _refuse_unless_released(who, volume, disk)
         own = volume
     if phase == Phase.IN_USE:
-        why = telling.sentence(disk.status.message) or "it is mounted"
+        why = describe.sentence(disk.status.message) or "it is mounted"
         raise errors.ConfigurationError(
             f"{who} is in use on node {disk.spec.node_name}: {why}", hint="stop what uses it"
         )
     if phase == Phase.MISSING:
-        raise errors.ConfigurationError(f"{who} is not there: {telling.sentence(disk.status.message)}")
-    wiping = telling.current(disk)
+        raise errors.ConfigurationError(f"{who} is not there: {describe.sentence(disk.status.message)}")
+    wiping = describe.current(disk)
     if disk.spec.clean is not None and (wiping is None or wiping.state != CleaningState.FAILED):
         if method and tuple(method) != disk.spec.clean.method:
             raise errors.ConfigurationError(
@@ -133,7 +133,7 @@ def make_plan(disk: LocalDisk, volumes: Iterable[PersistentVolume], method: Sequ
                 hint="leave --method out to see how far it is",
             )
         return Plan(disk, own, None)
-    offerable = phase in (Phase.AVAILABLE, Phase.PUBLISHED) and telling.trouble(disk)[0] != disk_labels.NOT_ERASED
+    offerable = phase in (Phase.AVAILABLE, Phase.PUBLISHED) and describe.trouble(disk)[0] != labels.NOT_ERASED
     if disk.spec.volume is None and disk.spec.clean is None and offerable:
         raise errors.ConfigurationError(
             f"{who} is about to be offered", hint="to keep it from being offered take it out of its directory"
@@ -143,7 +143,7 @@ def make_plan(disk: LocalDisk, volumes: Iterable[PersistentVolume], method: Sequ
     # An order that failed gives way to this one: same volume, perhaps another method.
     unordered = msgspec.structs.replace(disk, spec=msgspec.structs.replace(disk.spec, clean=None))
     spec = order_by_hand(unordered, method, now=datetime.now(UTC), token=new_uid(), volume_released=True)
-    claim = own.spec.claim_ref if own is not None and telling.policy_of(own) != "Retain" else None
+    claim = own.spec.claim_ref if own is not None and describe.policy_of(own) != "Retain" else None
     claim_uid = disk.spec.clean.claim_uid if disk.spec.clean else claim.uid if claim else ""
     if claim_uid and spec.clean is not None:
         # Else the manager would take it for the order of an earlier claim and give its own again. Of a volume that is
@@ -159,7 +159,7 @@ def _on(volume: PersistentVolume, disk: LocalDisk) -> bool:
         return True
     if volume.spec.local is None or volume.spec.local.path.rstrip("/") != disk.spec.path.rstrip("/"):
         return False
-    nodes = {*filter(None, telling.node_of(volume).split(",")), volume.metadata.labels.get(disk_labels.NODE, "")}
+    nodes = {*filter(None, describe.node_of(volume).split(",")), volume.metadata.labels.get(labels.NODE, "")}
     # A volume that says nothing of its node might be on this one.
     return disk.spec.node_name in nodes or nodes == {""}
 
@@ -171,8 +171,8 @@ def _refuse_unless_released(who: str, volume: PersistentVolume, disk: LocalDisk)
             return
         case "Bound":
             raise errors.ConfigurationError(
-                f"{who} is in use: volume {name} is bound to claim {telling.claim_of(volume)}",
-                hint=f"delete the claim {telling.claim_of(volume)} first, when its data is no longer needed",
+                f"{who} is in use: volume {name} is bound to claim {describe.claim_of(volume)}",
+                hint=f"delete the claim {describe.claim_of(volume)} first, when its data is no longer needed",
             )
         case "Available":
             raise errors.ConfigurationError(
@@ -202,24 +202,24 @@ def announcement(plan: Plan, method: Sequence[str]) -> list[str]:
     known = disk.spec.identity or disk.status.identity
     volume = "none"
     if plan.volume is not None:
-        last = telling.claim_of(plan.volume)
+        last = describe.claim_of(plan.volume)
         volume = f"{plan.volume.metadata.name}, Released" + (f"; it was of claim {last}" if last else "")
     elif disk.spec.volume is not None:
         volume = f"{disk.spec.volume.name}, which was deleted"
     rows = (
-        ("disk", f"{disk.spec.path} on node {disk.spec.node_name}: {telling.what(disk)}"),
-        ("identity", telling.identity(known)),
+        ("disk", f"{disk.spec.path} on node {disk.spec.node_name}: {describe.what(disk)}"),
+        ("identity", describe.identity(known)),
         ("volume", volume),
         ("method", " ".join(method) or f"the one of class {disk.spec.storage_class_name}"),
     )
     return [
-        f"Everything on {telling.short_name(disk)} will be destroyed:",
+        f"Everything on {describe.short_name(disk)} will be destroyed:",
         *(f"  {label:<10}{tables.shown(text)}" for label, text in rows),
     ]
 
 
 def _confirm(disk: LocalDisk) -> None:
-    names = (disk.spec.entry, disk.metadata.name, telling.short_name(disk))
+    names = (disk.spec.entry, disk.metadata.name, describe.short_name(disk))
     hint = "type the name to confirm, or pass --yes"
     try:
         typed = click.prompt(f"Type {tables.shown(disk.spec.entry)} to wipe it", default="", show_default=False)

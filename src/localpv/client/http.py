@@ -16,7 +16,7 @@ import localpv
 from localpv import errors
 from localpv.api import media_types
 from localpv.client.config import Connection
-from localpv.client.lean import aiohttp
+from localpv.client.lazy_aiohttp import aiohttp
 from localpv.client.transport import Answer, Observer, Request, error_of
 
 CONNECT_SECONDS = 10.0

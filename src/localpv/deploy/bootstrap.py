@@ -13,10 +13,10 @@ from typing import Any
 
 from localpv.api import roles, yamls
 from localpv.api.objects import Object
+from localpv.config import reading as config_reading
+from localpv.config.values import Problem
 from localpv.deploy import access, pods, reading, storage, workloads
 from localpv.deploy.plan import IMAGE, ClassObject, Plan
-from localpv.lifecycle.config import reading as config_reading
-from localpv.lifecycle.config.values import Problem
 
 VOLUME_CONFIG = "local-volume-default-config"
 SERVICE_ACCOUNT = "local-storage-admin"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from localpv import __version__
 from localpv.api import well_known
 from localpv.api.objects import Object
-from localpv.lifecycle.config.settings import Configuration
+from localpv.config.settings import Configuration
 
 IMAGE = f"localhost/localpv:{__version__}"
 """No registry is guessed: this name is found only where the image was loaded on the nodes, and never pulled."""

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from localpv.api import well_known
 from localpv.api.objects import Object
+from localpv.config import environment, sources
+from localpv.config.settings import ClassSettings
 from localpv.deploy.plan import Pods
-from localpv.lifecycle.config import environment, sources
-from localpv.lifecycle.config.settings import ClassSettings
 
 PORT = 8080
 """Of metrics and probes, in the pod's network; nothing is opened on the node."""

@@ -2,7 +2,7 @@
 
 The token of a pod says which node the pod runs on, and the API server puts that among the extra of the user. The policy
 compares it with the node of the LocalDisk, before and after the change. A token that says no node gets nothing.
-The embedded engine has the same rule built in (`apiserver/auth/node_rule.py`).
+The embedded engine has the same rule built in (`engine/apiserver/auth/node_rule.py`).
 """
 
 from __future__ import annotations

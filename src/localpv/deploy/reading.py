@@ -14,11 +14,11 @@ from localpv import errors
 from localpv.api import names, quantity
 from localpv.api.kinds.localdisk import VolumeMode
 from localpv.api.objects import Object
+from localpv.config import reading as config_reading
+from localpv.config import values
+from localpv.config.settings import Configuration, Reclaim
+from localpv.config.values import Notes, Problem, Value
 from localpv.deploy.plan import NAMESPACE, PULL_POLICIES, ClassObject, Plan, Pods, agent_pods, manager_pods
-from localpv.lifecycle.config import reading as config_reading
-from localpv.lifecycle.config import values
-from localpv.lifecycle.config.settings import Configuration, Reclaim
-from localpv.lifecycle.config.values import Notes, Problem, Value
 
 CLASSES = "storageClassMap"
 INSTALLATION_KEYS = ("image", "imagePullPolicy", "imagePullSecrets", "namespace", "agent", "manager", "podMonitor")

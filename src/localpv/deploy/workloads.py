@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from localpv.api import roles, well_known
 from localpv.api.objects import Object
+from localpv.config import environment
 from localpv.deploy import access, pods
 from localpv.deploy.plan import CONFIG_MAP, Plan, Pods
-from localpv.lifecycle.config import environment
 
 STATE_FOLDER = "/var/lib/localpv"
 """Locks of devices that are being cleaned, on the host so that two agents never clean one; and the records of a drop-in

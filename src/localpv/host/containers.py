@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
-from localpv.model.processes import Process
+from localpv.host.model.processes import Process
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,8 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from localpv.host import commands, marks
-from localpv.model.contents import BLANK, LOST_AND_FOUND, Contents, of_names
-from localpv.model.devices import BlockDevice
+from localpv.host.model.contents import BLANK, LOST_AND_FOUND, Contents, of_names
+from localpv.host.model.devices import BlockDevice
 
 ENDS = 1024 * 1024
 """Bytes at both ends of a device that are zero on a blank one: file systems and partition tables begin there."""

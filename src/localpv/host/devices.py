@@ -14,13 +14,13 @@ from typing import Protocol
 from localpv import errors
 from localpv.host import contents, sysfs
 from localpv.host.identities import KernelIdentities, sequence_of, size_of
+from localpv.host.model.contents import Contents
+from localpv.host.model.devices import BlockDevice, DeviceKind, DeviceNumber
+from localpv.host.model.identity import Identity
+from localpv.host.model.mounts import Mount
 from localpv.host.mounts import KernelMounts
 from localpv.host.sysfs import Attributes
 from localpv.host.workers import Workers
-from localpv.model.contents import Contents
-from localpv.model.devices import BlockDevice, DeviceKind, DeviceNumber
-from localpv.model.identity import Identity
-from localpv.model.mounts import Mount
 
 LOOK_SECONDS = 10.0
 LOOPS_SECONDS = 0.2

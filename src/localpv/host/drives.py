@@ -11,7 +11,7 @@ from pathlib import Path
 
 from localpv import errors
 from localpv.host import commands
-from localpv.model.devices import BlockDevice, DeviceKind
+from localpv.host.model.devices import BlockDevice, DeviceKind
 
 ASK_SECONDS = 30.0
 ERASE_SECONDS = 24 * 3600.0

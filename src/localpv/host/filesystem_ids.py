@@ -14,9 +14,9 @@ import uuid
 from pathlib import Path
 
 from localpv.host import probing, sysfs
+from localpv.host.model.devices import DeviceNumber
+from localpv.host.model.mounts import Mount
 from localpv.host.mounts import KernelMounts
-from localpv.model.devices import DeviceNumber
-from localpv.model.mounts import Mount
 
 REMEMBER_SECONDS = 1.0
 """For how long the UUID of a file system is taken as it is: two hundred loop devices often share one."""

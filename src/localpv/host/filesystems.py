@@ -18,8 +18,8 @@ from typing import Protocol
 
 from localpv import errors
 from localpv.host import commands, contents, devices, overwriting, probing
+from localpv.host.model.devices import BlockDevice
 from localpv.host.workers import Control, Workers
-from localpv.model.devices import BlockDevice
 
 DEFAULT = "ext4"
 

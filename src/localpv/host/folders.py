@@ -15,10 +15,10 @@ from typing import Protocol
 from localpv import errors
 from localpv.host import contents
 from localpv.host.feeds import Feed
+from localpv.host.model.contents import Contents
+from localpv.host.model.devices import DeviceNumber
+from localpv.host.model.entries import Capacity, Entry, FileKind
 from localpv.host.workers import Workers
-from localpv.model.contents import Contents
-from localpv.model.devices import DeviceNumber
-from localpv.model.entries import Capacity, Entry, FileKind
 
 LOOK_SECONDS = 10.0
 

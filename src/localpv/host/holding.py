@@ -12,8 +12,8 @@ from typing import Protocol
 
 from localpv import errors
 from localpv.host import loop
+from localpv.host.model.devices import DeviceNumber
 from localpv.host.workers import Workers
-from localpv.model.devices import DeviceNumber
 
 CALL_SECONDS = 10.0
 

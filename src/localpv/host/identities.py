@@ -14,12 +14,12 @@ from pathlib import Path
 from localpv import errors
 from localpv.host import loop, probing, sysfs
 from localpv.host.filesystem_ids import FilesystemIDs, generation_of, inode_generation
+from localpv.host.model.devices import DeviceNumber
+from localpv.host.model.identity import Identity, Twin
+from localpv.host.model.mounts import Mount
 from localpv.host.mounts import KernelMounts
 from localpv.host.sysfs import Attributes
 from localpv.host.twins import Twins
-from localpv.model.devices import DeviceNumber
-from localpv.model.identity import Identity, Twin
-from localpv.model.mounts import Mount
 
 _BLKGETSIZE64 = 0x80081272
 _BLKGETDISKSEQ = 0x80081280

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from localpv import errors
-from localpv.model.devices import DeviceNumber
+from localpv.host.model.devices import DeviceNumber
 
 _LOOP_CTL_GET_FREE = 0x4C82
 _LOOP_CONFIGURE = 0x4C0A

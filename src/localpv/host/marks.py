@@ -17,9 +17,9 @@ import msgspec
 
 from localpv import errors
 from localpv.host import own_folders
+from localpv.host.model.identity import Identity
+from localpv.host.model.marks import Mark
 from localpv.host.workers import Workers
-from localpv.model.identity import Identity
-from localpv.model.marks import Mark
 
 ATTRIBUTES = ("trusted.localpv.volume", "user.localpv.volume")
 """The first can be seen and changed by the machine's administrator only; the second is for file systems without it."""

@@ -19,9 +19,9 @@ from typing import Protocol
 
 from localpv import errors
 from localpv.host import commands, mountcalls, openat
+from localpv.host.model.devices import DeviceNumber
+from localpv.host.model.entries import FileKind
 from localpv.host.workers import Workers
-from localpv.model.devices import DeviceNumber
-from localpv.model.entries import FileKind
 
 CALL_SECONDS = 30.0
 """For one call to the kernel. Unmounting writes what is still in memory, which takes its time on a slow disk."""

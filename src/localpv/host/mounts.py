@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Protocol
 
 from localpv.host.feeds import Feed
-from localpv.model.devices import DeviceNumber
-from localpv.model.mounts import Mount, MountTable
+from localpv.host.model.devices import DeviceNumber
+from localpv.host.model.mounts import Mount, MountTable
 
 _ESCAPE = re.compile(rb"\\([0-7]{3})")
 

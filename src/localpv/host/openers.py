@@ -10,8 +10,8 @@ import struct
 from pathlib import Path
 from typing import Protocol
 
+from localpv.host.model.devices import DeviceNumber
 from localpv.host.workers import Workers
-from localpv.model.devices import DeviceNumber
 
 LOOK_SECONDS = 10.0
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from localpv import errors
-from localpv.model.devices import DeviceNumber
+from localpv.host.model.devices import DeviceNumber
 
 _STEP = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 

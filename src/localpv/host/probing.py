@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from localpv import errors
-from localpv.model.devices import Signature
+from localpv.host.model.devices import Signature
 
 _SUPERBLOCKS = (1 << 1) | (1 << 3) | (1 << 5) | (1 << 7)  # label, UUID, type, usage
 _ENTRY_DETAILS = 1 << 2

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 from localpv import errors
 from localpv.host import probing
+from localpv.host.model.methods import Readback
 from localpv.host.workers import Control
-from localpv.model.methods import Readback
 
 CHUNK = 1024 * 1024
 SAMPLES = 512

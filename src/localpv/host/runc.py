@@ -21,8 +21,8 @@ import msgspec
 from localpv import errors
 from localpv.host import commands, launching, monitors
 from localpv.host.containers import Bundle, Features, Seen
+from localpv.host.model.processes import Process
 from localpv.host.monitors import MONITOR, RUNTIME
-from localpv.model.processes import Process
 
 SECONDS = 60.0
 """How long the runtime may take for one step; a container that is created on a hung volume takes for ever."""

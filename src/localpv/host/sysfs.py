@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from localpv.model.devices import DeviceKind, DeviceNumber
+from localpv.host.model.devices import DeviceKind, DeviceNumber
 
 
 class Attributes:

@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from localpv.host.model.identity import Identity, Twin
 from localpv.host.sysfs import Attributes
-from localpv.model.identity import Identity, Twin
 
 TWINS_SECONDS = 1.0
 """For how long the list of devices is taken as it is: a scan of 200 disks reads it a few times, not 200 times."""

@@ -10,8 +10,8 @@ from typing import Protocol
 
 from localpv import errors
 from localpv.host.feeds import Feed
-from localpv.model.devices import DeviceNumber
-from localpv.model.entries import Uevent
+from localpv.host.model.devices import DeviceNumber
+from localpv.host.model.entries import Uevent
 
 _NETLINK_KOBJECT_UEVENT = 15
 _KERNEL_GROUP = 1

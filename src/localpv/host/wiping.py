@@ -17,11 +17,11 @@ from typing import Protocol
 
 from localpv import errors
 from localpv.host import commands, devices, drives, overwriting, probing, readback
+from localpv.host.model import methods
+from localpv.host.model.devices import BlockDevice
+from localpv.host.model.identity import Identity, way_out
+from localpv.host.model.methods import Method, Readback
 from localpv.host.workers import Control, Report, Workers
-from localpv.model import methods
-from localpv.model.devices import BlockDevice
-from localpv.model.identity import Identity, way_out
-from localpv.model.methods import Method, Readback
 
 TOOL_SECONDS = 3600.0
 """mkfs discards the whole device first, which takes minutes on some."""

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from localpv import errors
 from localpv.host import mountcalls
-from localpv.model import methods
+from localpv.host.model import methods
 
 T = TypeVar("T")
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from localpv.client import client as clients
-from localpv.lifecycle.records.api import ApiRecords
-from localpv.programs import configuring, node_parts, stopping, thrift
+from localpv.disk.records.api import ApiRecords
+from localpv.programs import configuring, memory, node_parts, stopping
 from localpv.programs.configuring import Configured
 from localpv.programs.node_parts import Settings
 from localpv.programs.observing import Observed
@@ -17,9 +17,9 @@ async def run(settings: Settings) -> None:
     clock = SystemClock()
     observed = Observed("agent")
     requests = observed.requests(settings.connection.url)
-    thrift.use_small_buffers()
+    memory.use_small_buffers()
     async with clients.connect(
-        settings.connection, component="agent", observer=requests, connections=thrift.CONNECTIONS
+        settings.connection, component="agent", observer=requests, connections=memory.CONNECTIONS
     ) as client:
         configured = Configured(configuring.from_folder(settings.config), clock=clock)
         await configured.load()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from localpv.apiserver.server import Settings
+from localpv.engine.apiserver.server import Settings
 from localpv.programs import serving, stopping
 from localpv.programs.observing import Observed
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from localpv.client.client import Client
-from localpv.lifecycle.bind import binder as binders
-from localpv.lifecycle.bind.binder import Binder
-from localpv.lifecycle.bind.modes import Modes
-from localpv.lifecycle.groups import placer as placers
-from localpv.lifecycle.groups.consumers import Consumers
-from localpv.lifecycle.groups.placer import Placer
-from localpv.lifecycle.stock import Stock
+from localpv.engine.binder import binder as binders
+from localpv.engine.binder.binder import Binder
+from localpv.manager.groups import placer as placers
+from localpv.manager.groups.consumers import Consumers
+from localpv.manager.groups.placer import Placer
+from localpv.manager.volume_modes import Modes
 from localpv.runtime.clock import Clock
 from localpv.runtime.group import Group
+from localpv.volume.informers import Stock
 
 
 def add_stock(group: Group, *, client: Client, clock: Clock) -> Stock:

@@ -7,12 +7,12 @@ import contextlib
 import logging
 from contextlib import aclosing
 
+from localpv.agent.clean import orders
 from localpv.client import client as clients
 from localpv.client.watching import Changed, Deleted, Synced
-from localpv.lifecycle.clean import orders
-from localpv.lifecycle.events import ApiEvents
-from localpv.lifecycle.records.api import ApiRecords
-from localpv.lifecycle.records.protocol import Records
+from localpv.disk.records.api import ApiRecords
+from localpv.disk.records.protocol import Records
+from localpv.observe.events import ApiEvents
 from localpv.programs import configuring, node_parts, stopping
 from localpv.programs.configuring import Configured
 from localpv.programs.node_parts import Settings

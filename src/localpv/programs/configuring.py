@@ -10,10 +10,10 @@ from pathlib import Path
 
 from localpv.api.kinds import ConfigMap
 from localpv.client.client import Client
+from localpv.config import environment, sources
+from localpv.config.reading import Loaded
+from localpv.config.settings import Configuration
 from localpv.errors import ConfigurationError, Forbidden, LocalpvError
-from localpv.lifecycle.config import environment, sources
-from localpv.lifecycle.config.reading import Loaded
-from localpv.lifecycle.config.settings import Configuration
 from localpv.runtime.clock import Clock
 
 log = logging.getLogger(__name__)

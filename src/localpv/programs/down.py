@@ -14,19 +14,19 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from localpv import errors
+from localpv.engine.kubelet.paths import Places
+from localpv.engine.kubelet.shutdown import Shutdown
+from localpv.engine.kubelet.volumes import host_parts
+from localpv.engine.kubelet.volumes.teardown import Tearing
+from localpv.engine.store.lock import FolderLock
 from localpv.host.layers import KernelLayers
 from localpv.host.mounts import KernelMounts
 from localpv.host.runc import RuncContainers
 from localpv.host.sandboxes import KernelSandboxes
 from localpv.host.workers import Workers
-from localpv.lifecycle.mount import hands
-from localpv.lifecycle.mount.tearing import Tearing
-from localpv.pods.places import Places
-from localpv.pods.shutdown import Shutdown
 from localpv.programs import stored as reading
 from localpv.programs.stored import Stored
 from localpv.runtime.clock import SystemClock
-from localpv.store.lock import FolderLock
 
 STOP_SECONDS = 60.0
 """How long the engine may take to stop: it finishes what it has accepted, and the demo takes its pods along."""
@@ -105,7 +105,7 @@ async def mounted(data: Path) -> list[str]:
 async def _end(data: Path, stored: Stored, grace_seconds: float | None, say: Say) -> list[str]:
     """End the pods; what could not be taken away, in words."""
     workers = Workers()
-    kernel = hands.on_this_machine(workers=workers)
+    kernel = host_parts.on_this_machine(workers=workers)
 
     async def end(places: Places) -> list[str]:
         ending = Shutdown(

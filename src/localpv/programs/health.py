@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 
 from localpv.api import media_types
 from localpv.errors import StartError
-from localpv.metrics.registry import Registry
+from localpv.observe.registry import Registry
 
 REQUEST_SECONDS = 10.0
 """How long one request may take from its first byte to its answer's last."""

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from localpv.api.objects import Object
-from localpv.apiserver import tables
-from localpv.apiserver.registry import Kind
-from localpv.apiserver.server import ApiServer
 from localpv.client.client import Client
+from localpv.engine.apiserver import tables
+from localpv.engine.apiserver.registry import Kind
+from localpv.engine.apiserver.server import ApiServer
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -11,10 +11,10 @@ from localpv.api.kinds import Lease
 from localpv.client import client as clients
 from localpv.client.config import Connection
 from localpv.client.lease import Election, Ended
-from localpv.lifecycle.agents import AgentPods
-from localpv.lifecycle.manager import Manager
-from localpv.lifecycle.records.api import ApiRecords
-from localpv.lifecycle.release.jobs import Jobs
+from localpv.disk.records.api import ApiRecords
+from localpv.manager.agents import AgentPods
+from localpv.manager.manager import Manager
+from localpv.manager.release.jobs import Jobs
 from localpv.programs import binding, configuring, stopping
 from localpv.programs.configuring import Configured
 from localpv.programs.observing import Observed

@@ -9,8 +9,8 @@ from typing import Any
 
 from localpv.api import yamls
 from localpv.api.objects import Object
-from localpv.apiserver.registry import Kind, Kinds
 from localpv.client.client import Client
+from localpv.engine.apiserver.registry import Kind, Kinds
 from localpv.errors import ApiError, ConfigurationError
 
 SUFFIXES = (".yaml", ".yml", ".json")

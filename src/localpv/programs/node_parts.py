@@ -5,8 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from localpv.agent.clean.cleaner import Cleaner
+from localpv.agent.clean.host_executor import HostHands
+from localpv.agent.discover.discovery import Discovery
 from localpv.client.client import Client
 from localpv.client.config import Connection
+from localpv.disk.records.protocol import Records
 from localpv.host.devices import KernelDevices
 from localpv.host.folders import KernelFolders
 from localpv.host.marks import DiskMarks
@@ -16,11 +20,7 @@ from localpv.host.trees import KernelTrees
 from localpv.host.uevents import KernelUevents
 from localpv.host.wiping import KernelWiping
 from localpv.host.workers import Workers
-from localpv.lifecycle.clean.cleaner import Cleaner
-from localpv.lifecycle.clean.on_host import HostHands
-from localpv.lifecycle.discover.discovery import Discovery
-from localpv.lifecycle.events import ApiEvents, Events
-from localpv.lifecycle.records.protocol import Records
+from localpv.observe.events import ApiEvents, Events
 from localpv.programs.configuring import Configured
 from localpv.programs.observing import Observed
 from localpv.runtime.clock import Clock

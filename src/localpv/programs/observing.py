@@ -7,24 +7,24 @@ from typing import TYPE_CHECKING
 
 from localpv.api.kinds import PersistentVolume
 from localpv.api.kinds.localdisk import LocalDisk
-from localpv.metrics.cleaning import Cleanings
-from localpv.metrics.discovery import Discoveries
-from localpv.metrics.disks import DisksOfNode, Volumes
-from localpv.metrics.loop import Loop
-from localpv.metrics.process import ProcessMetrics
-from localpv.metrics.publishing import Publications
-from localpv.metrics.queues import Queues
-from localpv.metrics.registry import Registry
-from localpv.metrics.requests import Requests
-from localpv.metrics.storage_operations import StorageOperations
+from localpv.observe.cleaning import Cleanings
+from localpv.observe.discovery import Discoveries
+from localpv.observe.disks import DisksOfNode, Volumes
+from localpv.observe.loop import Loop
+from localpv.observe.process import ProcessMetrics
+from localpv.observe.publishing import Publications
+from localpv.observe.queues import Queues
+from localpv.observe.registry import Registry
+from localpv.observe.requests import Requests
+from localpv.observe.storage_operations import StorageOperations
 from localpv.programs.configuring import Configured
 from localpv.runtime.clock import Clock
 from localpv.runtime.watchdog import Watchdog
 
 if TYPE_CHECKING:
     # Agents have no manager in them, and managers no discovery; neither should pay for the other.
-    from localpv.lifecycle.discover.discovery import Discovery
-    from localpv.lifecycle.manager import Manager
+    from localpv.agent.discover.discovery import Discovery
+    from localpv.manager.manager import Manager
 
 
 class Observed:

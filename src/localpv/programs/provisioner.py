@@ -13,13 +13,13 @@ from pathlib import Path
 
 from localpv.client import client as clients
 from localpv.client.client import Client
+from localpv.config import classic
+from localpv.disk.records.api import ApiRecords
+from localpv.disk.records.folder import FolderRecords
+from localpv.disk.records.protocol import Records
 from localpv.errors import Forbidden, NotFound
-from localpv.lifecycle.config import classic
-from localpv.lifecycle.manager import Manager
-from localpv.lifecycle.records.api import ApiRecords
-from localpv.lifecycle.records.folder import FolderRecords
-from localpv.lifecycle.records.protocol import Records
-from localpv.programs import configuring, node_parts, stopping, thrift
+from localpv.manager.manager import Manager
+from localpv.programs import configuring, memory, node_parts, stopping
 from localpv.programs.configuring import Configured
 from localpv.programs.node_parts import Settings
 from localpv.programs.observing import Observed
@@ -34,9 +34,9 @@ async def run(settings: Settings) -> None:
     clock = SystemClock()
     observed = Observed("provisioner")
     requests = observed.requests(settings.connection.url)
-    thrift.use_small_buffers()
+    memory.use_small_buffers()
     async with clients.connect(
-        settings.connection, component="provisioner", observer=requests, connections=thrift.CONNECTIONS_OF_BOTH
+        settings.connection, component="provisioner", observer=requests, connections=memory.CONNECTIONS_OF_BOTH
     ) as client:
         read = configuring.from_classic_places(
             client,

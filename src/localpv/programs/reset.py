@@ -16,16 +16,16 @@ from pathlib import Path
 
 from localpv import errors
 from localpv.api import kinds
+from localpv.engine.kubelet import access
+from localpv.engine.kubelet.paths import FOLDER, RUN_FOLDER, Places
+from localpv.engine.kubelet.records import Records
+from localpv.engine.kubelet.volumes.identity_check import identity_of
 from localpv.host.marks import FILE, DiskMarks
+from localpv.host.model.marks import Mark
 from localpv.host.mounts import KernelMounts
 from localpv.host.runc import RuncContainers
 from localpv.host.trees import KernelTrees
 from localpv.host.workers import Workers
-from localpv.lifecycle.mount.recorded import identity_of
-from localpv.model.marks import Mark
-from localpv.pods import access
-from localpv.pods.places import FOLDER, RUN_FOLDER, Places
-from localpv.pods.records import Records
 from localpv.programs import demo, down, serving, stored
 from localpv.programs.down import Say
 

@@ -9,23 +9,23 @@ from pathlib import Path
 from localpv import errors
 from localpv.api import kinds
 from localpv.client.client import Client
+from localpv.engine.kubelet import machine_info, node_status, unsupported
+from localpv.engine.kubelet.access import PodAccess
+from localpv.engine.kubelet.images import busybox
+from localpv.engine.kubelet.images.store import Images
+from localpv.engine.kubelet.node_status import NodeKeeper
+from localpv.engine.kubelet.paths import Places
+from localpv.engine.kubelet.runner import PodRunner
+from localpv.engine.kubelet.volumes import host_parts
+from localpv.engine.kubelet.volumes.lookup import ApiLookup
+from localpv.engine.kubelet.volumes.volume_manager import PodVolumes
+from localpv.engine.scheduler import admission
 from localpv.host import mounts
 from localpv.host.layers import KernelLayers
 from localpv.host.runc import RuncContainers
 from localpv.host.sandboxes import KernelSandboxes
 from localpv.host.workers import Workers
-from localpv.lifecycle.events import ApiEvents
-from localpv.lifecycle.mount import hands
-from localpv.lifecycle.mount.lookup import ApiLookup
-from localpv.lifecycle.mount.volumes import PodVolumes
-from localpv.lifecycle.schedule import admission
-from localpv.pods import machine, nodes, unsupported
-from localpv.pods.access import PodAccess
-from localpv.pods.images import busybox
-from localpv.pods.images.store import Images
-from localpv.pods.nodes import NodeKeeper
-from localpv.pods.places import Places
-from localpv.pods.runner import PodRunner
+from localpv.observe.events import ApiEvents
 from localpv.programs.observing import Observed
 from localpv.runtime.clock import Clock
 from localpv.runtime.group import Group
@@ -40,15 +40,15 @@ async def add_to(
     places = Places.of(data)
     places.root.mkdir(parents=True, exist_ok=True, mode=0o750)
     containers = RuncContainers(state=places.runtime)
-    here = machine.read(places.root, runtime=await containers.version())
+    here = machine_info.read(places.root, runtime=await containers.version())
 
     def missing() -> tuple[str, ...]:
-        return containers.missing() if os.geteuid() == 0 else (nodes.ROOT, *containers.missing())
+        return containers.missing() if os.geteuid() == 0 else (node_status.ROOT, *containers.missing())
 
     keeper = NodeKeeper(client, name=node, machine=here, clock=clock, missing=missing)
     group.add("node", keeper.run, ready=keeper.tell)
     if lacking := missing():
-        log.warning("pods do not run on this machine: %s", nodes.lacking(lacking))
+        log.warning("pods do not run on this machine: %s", node_status.lacking(lacking))
         return None
     _refuse_mounts_of_before(data)
     places.make()
@@ -80,7 +80,7 @@ async def add_to(
         volumes=PodVolumes(
             root=places.run,
             disk=places.root,
-            hands=hands.on_this_machine(workers=workers),
+            hands=host_parts.on_this_machine(workers=workers),
             lookup=lookup,
             on_warning=lambda pod, reason, message: events.tell(pod, reason, message, warning=True),
             observer=observed.storage_operations(),

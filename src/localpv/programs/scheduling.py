@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from localpv.client.client import Client
-from localpv.lifecycle.schedule.scheduler import Scheduler
-from localpv.lifecycle.stock import Stock
+from localpv.engine.scheduler.scheduler import Scheduler
 from localpv.runtime.clock import Clock
 from localpv.runtime.group import Group
+from localpv.volume.informers import Stock
 
 
 def add_to(group: Group, *, client: Client, stock: Stock, clock: Clock) -> Scheduler:

@@ -6,10 +6,10 @@ import contextlib
 import gc
 from collections.abc import AsyncIterator
 
-from localpv.apiserver.server import ApiServer, Settings
+from localpv.engine.apiserver.server import ApiServer, Settings
 from localpv.errors import ConfigurationError
-from localpv.metrics.engine import Engine
-from localpv.programs import thrift
+from localpv.observe.engine import Engine
+from localpv.programs import memory
 from localpv.programs.observing import Observed
 
 
@@ -34,7 +34,7 @@ async def engine(settings: Settings, observed: Observed) -> AsyncIterator[ApiSer
             hint=f"finish it with `localpv reset --data {settings.data}`, then start again",
         )
     calm_the_collector()
-    thrift.use_small_buffers()  # a connection costs 60 KB with them and 290 KB without, and there may be thousands
+    memory.use_small_buffers()  # a connection costs 60 KB with them and 290 KB without, and there may be thousands
     metrics = Engine(observed.registry)
     server = ApiServer(settings, observer=metrics)
     await server.start()

@@ -11,8 +11,8 @@ import msgspec
 
 from localpv import errors
 from localpv.api import kinds
-from localpv.store.database import Database
-from localpv.store.table import Change
+from localpv.engine.store.database import Database
+from localpv.engine.store.table import Change
 
 FILE = "localpv.db"
 

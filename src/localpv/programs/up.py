@@ -10,16 +10,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from localpv.api import crds
-from localpv.apiserver.server import ApiServer, Settings
 from localpv.client import config as connections
 from localpv.client.client import Client
-from localpv.lifecycle.records.api import ApiRecords
-from localpv.lifecycle.schedule.consumers import Consumers
+from localpv.disk.records.api import ApiRecords
+from localpv.engine.apiserver.server import ApiServer, Settings
+from localpv.engine.scheduler.consumers import Consumers
 from localpv.programs import (
     binding,
     configuring,
     demo,
-    inside,
+    in_process_transport,
     live,
     manifests,
     provisioner,
@@ -56,7 +56,9 @@ async def run(settings: Settings, *, config: Path | None, with_demo: bool, on_te
     async with serving.engine(settings, observed) as server:
         connection, requests = connections.load(server.kubeconfig), observed.requests(server.url)
         clock = SystemClock()
-        async with inside.connect(server, connection, component="up", clock=clock, observer=requests) as client:
+        async with in_process_transport.connect(
+            server, connection, component="up", clock=clock, observer=requests
+        ) as client:
             own = [Manifest(crds.load("localdisks"), "localpv itself")]
             await manifests.apply([*own, *wanted], client, server.kinds)
             group = Group(clock=SystemClock())

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from localpv.client.client import Client
+from localpv.engine.controllers.controllers import Workloads
 from localpv.runtime.clock import Clock
 from localpv.runtime.group import Group
-from localpv.workloads.controllers import Workloads
 
 
 def add_to(group: Group, *, client: Client, clock: Clock) -> None:

@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 from localpv import errors
 from localpv.runtime.clock import Clock, deadline
 from localpv.runtime.queue import Closed, WorkQueue
-from localpv.turns import Turn
+from localpv.runtime.turns import Turn
 
 K = TypeVar("K", bound=Hashable)
 

@@ -15,13 +15,13 @@ from pathlib import Path
 
 from localpv import errors
 from localpv.host.devices import KernelDevices
+from localpv.host.model import methods
+from localpv.host.model.methods import Progress
 from localpv.host.mounts import KernelMounts
 from localpv.host.openers import KernelOpeners
 from localpv.host.trees import KernelTrees
 from localpv.host.wiping import KernelWiping
 from localpv.host.workers import Workers
-from localpv.model import methods
-from localpv.model.methods import Progress
 
 DEVICE, DIRECTORY = "LOCAL_PV_BLKDEVICE", "LOCAL_PV_FILESYSTEM"
 FS_CLEAN = "fs-clean"

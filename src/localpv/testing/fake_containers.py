@@ -16,7 +16,7 @@ from typing import TypeVar
 from localpv import errors
 from localpv.host.containers import Bundle, Seen
 from localpv.host.launching import STDOUT
-from localpv.model.processes import Process
+from localpv.host.model.processes import Process
 
 T = TypeVar("T")
 

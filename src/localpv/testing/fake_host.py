@@ -15,16 +15,16 @@ from pathlib import Path
 from localpv import errors
 from localpv.host import contents, paths, wiping
 from localpv.host.feeds import Feed
+from localpv.host.model import methods
+from localpv.host.model.contents import BLANK, LOST_AND_FOUND, Contents, of_names
+from localpv.host.model.devices import BlockDevice, DeviceKind, DeviceNumber, Signature
+from localpv.host.model.entries import Capacity, Entry, FileKind, Uevent
+from localpv.host.model.identity import Identity
+from localpv.host.model.methods import Method, Progress, Readback
+from localpv.host.model.mounts import Mount, MountTable
 from localpv.host.trees import Numbers
 from localpv.host.uevents import LOST
 from localpv.host.workers import Report
-from localpv.model import methods
-from localpv.model.contents import BLANK, LOST_AND_FOUND, Contents, of_names
-from localpv.model.devices import BlockDevice, DeviceKind, DeviceNumber, Signature
-from localpv.model.entries import Capacity, Entry, FileKind, Uevent
-from localpv.model.identity import Identity
-from localpv.model.methods import Method, Progress, Readback
-from localpv.model.mounts import Mount, MountTable
 
 ROOT_BYTES = 100 * 1024**3
 BOOT = "5c4f7b52-0000-4000-8000-000000000001"

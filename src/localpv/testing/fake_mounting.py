@@ -15,12 +15,12 @@ from localpv import errors
 from localpv.host import file_sets, filesystems, node_paths, subpaths
 from localpv.host.file_sets import File
 from localpv.host.filesystems import Content
+from localpv.host.model.devices import BlockDevice, DeviceNumber, Signature
+from localpv.host.model.entries import FileKind
+from localpv.host.model.identity import Identity
+from localpv.host.model.marks import Mark
+from localpv.host.model.mounts import Mount, MountTable
 from localpv.host.mounting import Source
-from localpv.model.devices import BlockDevice, DeviceNumber, Signature
-from localpv.model.entries import FileKind
-from localpv.model.identity import Identity
-from localpv.model.marks import Mark
-from localpv.model.mounts import Mount, MountTable
 from localpv.testing.fake_host import FakeMachine, FakeMounts
 
 

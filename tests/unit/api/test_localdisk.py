@@ -14,8 +14,8 @@ from localpv.api.kinds import localdisk
 from localpv.api.kinds.localdisk import LocalDisk, LocalDiskSpec, LocalDiskStatus
 from localpv.api.kinds.meta import ObjectMeta, Part
 from localpv.api.schema import structural, values, walk
-from localpv.apiserver.kinds import crd_checks
 from localpv.client.codec import TypedCodec
+from localpv.engine.apiserver.kinds import crd_checks
 
 FULL = LocalDisk(
     metadata=ObjectMeta(name="node-1-sdb-0a1b2c3d"),

@@ -13,7 +13,7 @@ import pytest
 import localpv
 from localpv.api import node_selector, volume_affinity
 from localpv.api.kinds import Node, ObjectMeta, PersistentVolume
-from localpv.lifecycle.matching import fitting
+from localpv.volume import fit
 
 HOSTNAME = "kubernetes.io/hostname"
 NODE = {HOSTNAME: "n1", "disk": "nvme"}
@@ -36,7 +36,7 @@ def text(*terms: dict[str, Any]) -> str:
 
 
 def fits(one: PersistentVolume, labels: dict[str, str]) -> bool:
-    return fitting.fits_node(one, Node(metadata=ObjectMeta(name="n1", labels=labels)))
+    return fit.fits_node(one, Node(metadata=ObjectMeta(name="n1", labels=labels)))
 
 
 def both_forms(*terms: dict[str, Any]) -> list[PersistentVolume]:
@@ -111,15 +111,23 @@ def test_nobody_else_reads_the_node_affinity_of_a_volume() -> None:
     readers = {"api/volume_affinity.py"}
     # The field as such is written, compared and checked for form there, and nobody asks for nodes.
     writers = {
-        *("apiserver/kinds/persistentvolume.py", "apiserver/kinds/volume_spec.py", "api/translate/drafts.py"),
-        *("lifecycle/publish/volume.py", "lifecycle/migrate/affinity.py"),
-        "lifecycle/mount/others.py",  # a list of the names of fields
+        *(
+            "engine/apiserver/kinds/persistentvolume.py",
+            "engine/apiserver/kinds/volume_spec.py",
+            "api/translate/drafts.py",
+        ),
+        *("manager/publish/persistent_volume.py", "manager/migrate/affinity.py"),
+        "engine/kubelet/volumes/unsupported.py",  # a list of the names of fields
     }
     # `nodeAffinity` of pods, which is another field of the same name.
     of_pods = {
-        *("apiserver/kinds/pod_scheduling.py", "apiserver/kinds/pod_update.py", "apiserver/kinds/pod_warnings.py"),
-        *("apiserver/kinds/job.py", "workloads/daemons.py", "deploy/reading.py"),
-        *("lifecycle/schedule/demands.py", "lifecycle/schedule/scores.py"),
+        *(
+            "engine/apiserver/kinds/pod_scheduling.py",
+            "engine/apiserver/kinds/pod_update.py",
+            "engine/apiserver/kinds/pod_warnings.py",
+        ),
+        *("engine/apiserver/kinds/job.py", "engine/controllers/daemon_nodes.py", "deploy/reading.py"),
+        *("engine/scheduler/pod_info.py", "engine/scheduler/scores.py"),
     }
     found = set()
     for path in root.rglob("*.py"):

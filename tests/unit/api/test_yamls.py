@@ -14,9 +14,9 @@ import pytest
 import yaml
 
 from localpv.api import yamls
-from localpv.apiserver import body
+from localpv.config import values
+from localpv.engine.apiserver import body
 from localpv.errors import BadRequest
-from localpv.lifecycle.config import values
 
 LAUGHS = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
     f"{name}: &{name} [{','.join([f'*{before}'] * 9)}]\n" for before, name in zip("abcdefghi", "bcdefghij", strict=True)
@@ -130,7 +130,7 @@ def test_few_bytes_cost_few_bytes() -> None:
 def test_brackets_do_not_end_the_process() -> None:
     """PyYAML's own loader recurses in C and overflows its stack."""
     program = (
-        "from localpv.apiserver import body\n"
+        "from localpv.engine.apiserver import body\n"
         "try: body.decode(b'[' * 30000, 'application/yaml')\n"
         "except Exception as error: print(error)"
     )

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from localpv.config import reading as config_reading
 from localpv.deploy import reading
 from localpv.deploy.plan import IMAGE, NAMESPACE, Plan
 from localpv.errors import ConfigurationError
-from localpv.lifecycle.config import reading as config_reading
 
 SHORT = "storageClassMap: {fast: {hostDir: /mnt/fast}}\n"
 

@@ -15,10 +15,10 @@ from random import Random
 from localpv.host import loop, probing
 from localpv.host.devices import KernelDevices
 from localpv.host.identities import KernelIdentities, Opened
+from localpv.host.model.devices import DeviceNumber
+from localpv.host.model.identity import Identity
 from localpv.host.sysfs import Attributes
 from localpv.host.workers import Workers
-from localpv.model.devices import DeviceNumber
-from localpv.model.identity import Identity
 
 SECTORS = 65536
 FILE_SYSTEMS = ("11111111-aaaa-4aaa-8aaa-111111111111", "22222222-aaaa-4aaa-8aaa-222222222222")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from localpv.host import contents
-from localpv.model.devices import BlockDevice, DeviceNumber, Signature
+from localpv.host.model.devices import BlockDevice, DeviceNumber, Signature
 
 EXT4 = Signature(type="ext4", usage="filesystem", uuid="u")
 SWAP = Signature(type="swap", usage="other", uuid="")

@@ -11,7 +11,7 @@ import pytest
 
 from localpv import errors
 from localpv.host import drives
-from localpv.model.devices import BlockDevice, DeviceKind, DeviceNumber
+from localpv.host.model.devices import BlockDevice, DeviceKind, DeviceNumber
 
 SATA = BlockDevice(path=Path("/dev/sdx"), kernel_name="sdx", number=DeviceNumber(8, 7), size_bytes=9)
 NVME = replace(SATA, path=Path("/dev/nvme9n1"), kernel_name="nvme9n1")

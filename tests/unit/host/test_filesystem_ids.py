@@ -10,8 +10,8 @@ import pytest
 
 from localpv.host import filesystem_ids, probing
 from localpv.host.filesystem_ids import FilesystemIDs
-from localpv.model.devices import DeviceNumber, Signature
-from localpv.model.mounts import Mount
+from localpv.host.model.devices import DeviceNumber, Signature
+from localpv.host.model.mounts import Mount
 
 UUID = "11111111-aaaa-4aaa-8aaa-222222222222"
 

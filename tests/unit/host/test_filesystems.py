@@ -9,8 +9,8 @@ import pytest
 from localpv import errors
 from localpv.host import commands, filesystems
 from localpv.host.filesystems import KernelFileSystems
+from localpv.host.model.devices import BlockDevice, DeviceNumber
 from localpv.host.workers import Workers
-from localpv.model.devices import BlockDevice, DeviceNumber
 
 
 def a_device(path: Path, *, read_only: bool = False) -> BlockDevice:

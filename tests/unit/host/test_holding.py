@@ -10,8 +10,8 @@ from localpv import errors
 from localpv.host import holding
 from localpv.host.holding import LoopHolding
 from localpv.host.loop import Attached
+from localpv.host.model.devices import DeviceNumber
 from localpv.host.workers import Workers
-from localpv.model.devices import DeviceNumber
 
 DISK, OTHER = DeviceNumber(8, 16), DeviceNumber(8, 32)
 

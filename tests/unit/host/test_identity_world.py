@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.host.identity_world import Place, Thing, World, show
 
-from localpv.lifecycle import identity as records
-from localpv.model.identity import Identity
+from localpv.disk import identity as records
+from localpv.host.model.identity import Identity
 
 MEMORY = Path("/dev/shm")
 """A machine is a few hundred small files, and no disk need keep them."""

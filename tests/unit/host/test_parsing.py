@@ -9,8 +9,8 @@ import pytest
 
 from localpv import errors
 from localpv.host import drives, mounts, paths, probing, sysfs, uevents
+from localpv.host.model.devices import DeviceKind, DeviceNumber
 from localpv.host.sysfs import Attributes
-from localpv.model.devices import DeviceKind, DeviceNumber
 
 
 def test_a_line_with_escapes_and_any_number_of_optional_fields_is_read() -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from localpv import errors
 from localpv.host import readback
+from localpv.host.model.methods import Readback
 from localpv.host.workers import Control
-from localpv.model.methods import Readback
 
 CHUNK, CHUNKS = readback.CHUNK, 12
 SIZE = CHUNKS * CHUNK + 512

@@ -8,11 +8,11 @@ import pytest
 
 from localpv.host import twins
 from localpv.host.identities import KernelIdentities, Opened
+from localpv.host.model.devices import DeviceNumber
+from localpv.host.model.identity import Identity, Twin
 from localpv.host.mounts import KernelMounts
 from localpv.host.sysfs import Attributes
 from localpv.host.twins import Twins
-from localpv.model.devices import DeviceNumber
-from localpv.model.identity import Identity, Twin
 
 
 class Machine:

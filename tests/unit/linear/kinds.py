@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from localpv.api.schema.node import Node, Type
-from localpv.apiserver import assembly
-from localpv.apiserver.kinds.base import Gates
-from localpv.apiserver.registry import Kind, Kinds
+from localpv.engine.apiserver import assembly
+from localpv.engine.apiserver.kinds.base import Gates
+from localpv.engine.apiserver.registry import Kind, Kinds
 
 Path = tuple[tuple[str, Node], ...]
 _BULK = (Type.LIST, Type.MAP)

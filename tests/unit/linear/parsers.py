@@ -24,9 +24,11 @@ from localpv.api.schema import duplicates, formats, patterns, scalars
 from localpv.api.schema.catalogue import MICRO_TIME, Catalogue
 from localpv.api.schema.node import Node, Type
 from localpv.api.translate import texts
-from localpv.apiserver import addresses, body, call, discovery, negotiation
-from localpv.apiserver.auth import attributes, identity, jwt
-from localpv.apiserver.kinds import (
+from localpv.client import credentials
+from localpv.config import globs, reading, values
+from localpv.engine.apiserver import addresses, body, call, discovery, negotiation
+from localpv.engine.apiserver.auth import attributes, identity, jwt
+from localpv.engine.apiserver.kinds import (
     configmap,
     cron,
     job_policies,
@@ -41,11 +43,9 @@ from localpv.apiserver.kinds import (
     volume_sources,
     workload_common,
 )
-from localpv.apiserver.tables import durations
-from localpv.client import credentials
-from localpv.lifecycle.config import globs, reading, values
-from localpv.pods import environment, logs
-from localpv.pods.images import references
+from localpv.engine.apiserver.tables import durations
+from localpv.engine.kubelet import environment, logs
+from localpv.engine.kubelet.images import references
 
 Parser = Callable[[str], object]
 
@@ -86,43 +86,43 @@ PARSERS: dict[str, Parser] = {
     "api.yamls.load": yamls.load,
     "api.yamls.load_all": yamls.load_all,
     "api.yamls.load_in_turns": lambda text: [*yamls.load_in_turns(text, most_values=50_000, repeated=[])],
-    "apiserver.addresses.parse": lambda text: addresses.parse(f"/apis/{text}"),
-    "apiserver.addresses.parse_query": addresses.parse_query,
-    "apiserver.auth.attributes.quoted": attributes.quoted,
-    "apiserver.auth.identity.split_account": identity.split_account,
-    "apiserver.auth.jwt.claims": lambda text: jwt.claims(text, b"key"),
-    "apiserver.body.decode": lambda text: body.decode(text.encode(), "application/json"),
+    "engine.apiserver.addresses.parse": lambda text: addresses.parse(f"/apis/{text}"),
+    "engine.apiserver.addresses.parse_query": addresses.parse_query,
+    "engine.apiserver.auth.attributes.quoted": attributes.quoted,
+    "engine.apiserver.auth.identity.split_account": identity.split_account,
+    "engine.apiserver.auth.jwt.claims": lambda text: jwt.claims(text, b"key"),
+    "engine.apiserver.body.decode": lambda text: body.decode(text.encode(), "application/json"),
     "apiserver.body.decode protobuf": lambda text: body.decode(b"k8s\x00" + text.encode(), media_types.PROTOBUF),
-    "apiserver.body.decode_json": lambda text: body.decode_json(text.encode()),
-    "apiserver.body.decode_yaml": lambda text: body.decode_yaml(text.encode()),
-    "apiserver.body.media_type": body.media_type,
-    "apiserver.call.Call": lambda text: call.Call(kind=None, query={"n": text}).number("n"),  # type: ignore[arg-type]
-    "apiserver.discovery.version_order": discovery.version_order,
-    "apiserver.discovery.wants_aggregated": discovery.wants_aggregated,
-    "apiserver.kinds.configmap.decoded_size": configmap.decoded_size,
-    "apiserver.kinds.configmap.text_size": configmap.text_size,
-    "apiserver.kinds.cron.wrong": cron.wrong,
+    "engine.apiserver.body.decode_json": lambda text: body.decode_json(text.encode()),
+    "engine.apiserver.body.decode_yaml": lambda text: body.decode_yaml(text.encode()),
+    "engine.apiserver.body.media_type": body.media_type,
+    "engine.apiserver.call.Call": lambda text: call.Call(kind=None, query={"n": text}).number("n"),  # type: ignore[arg-type]
+    "engine.apiserver.discovery.version_order": discovery.version_order,
+    "engine.apiserver.discovery.wants_aggregated": discovery.wants_aggregated,
+    "engine.apiserver.kinds.configmap.decoded_size": configmap.decoded_size,
+    "engine.apiserver.kinds.configmap.text_size": configmap.text_size,
+    "engine.apiserver.kinds.cron.wrong": cron.wrong,
     "apiserver.kinds.cron.wrong fields": lambda text: cron.wrong(f"{text} * * * *"),
-    "apiserver.kinds.cron.wrong_zone": cron.wrong_zone,
-    "apiserver.kinds.job_policies.intervals": lambda text: job_policies.intervals(text, 10),
-    "apiserver.kinds.service_addresses.is_address": service_addresses.is_address,
-    "apiserver.kinds.service_checks.wrong_external_address": (
+    "engine.apiserver.kinds.cron.wrong_zone": cron.wrong_zone,
+    "engine.apiserver.kinds.job_policies.intervals": lambda text: job_policies.intervals(text, 10),
+    "engine.apiserver.kinds.service_addresses.is_address": service_addresses.is_address,
+    "engine.apiserver.kinds.service_checks.wrong_external_address": (
         lambda text: service_checks.wrong_external_address(text, "a")
     ),
-    "apiserver.kinds.service_checks.wrong_external_name": service_checks.wrong_external_name,
-    "apiserver.kinds.volume_sources.csi_driver_name": lambda text: [*volume_sources.csi_driver_name(text, "a")],
-    "apiserver.negotiation.form": negotiation.form,
-    "apiserver.tables.durations.moment": durations.moment,
+    "engine.apiserver.kinds.service_checks.wrong_external_name": service_checks.wrong_external_name,
+    "engine.apiserver.kinds.volume_sources.csi_driver_name": lambda text: [*volume_sources.csi_driver_name(text, "a")],
+    "engine.apiserver.negotiation.form": negotiation.form,
+    "engine.apiserver.tables.durations.moment": durations.moment,
     "client.credentials.bearer": credentials.bearer,
     "client.credentials.decode_data": lambda text: credentials.decode_data(text, where="a"),
-    "lifecycle.config.globs.match": lambda text: globs.match(text[:1000], "a" * 255),
-    "lifecycle.config.globs.NamePattern": globs.NamePattern,
-    "lifecycle.config.reading.read": lambda text: reading.read({"storageClassMap": text, "labelsForPV": text}),
-    "lifecycle.config.values.duration": values.duration,
-    "lifecycle.config.values.parse": lambda text: values.parse("a", text, values.Notes()),
-    "pods.environment.expand": lambda text: environment.expand(text, {"a": "b"}),
-    "pods.images.references.parse": references.parse,
-    "pods.logs.read_line": lambda text: logs.read_line(text.encode()),
+    "config.globs.match": lambda text: globs.match(text[:1000], "a" * 255),
+    "config.globs.NamePattern": globs.NamePattern,
+    "config.reading.read": lambda text: reading.read({"storageClassMap": text, "labelsForPV": text}),
+    "config.values.duration": values.duration,
+    "config.values.parse": lambda text: values.parse("a", text, values.Notes()),
+    "engine.kubelet.environment.expand": lambda text: environment.expand(text, {"a": "b"}),
+    "engine.kubelet.images.references.parse": references.parse,
+    "engine.kubelet.logs.read_line": lambda text: logs.read_line(text.encode()),
     **{f"api.names.{name}": getattr(names, name) for name in
        ("config_map_key", "dns1035_label", "dns_label", "dns_subdomain", "label_value", "path_segment",
         "qualified_name")},
@@ -132,19 +132,19 @@ PARSERS: dict[str, Parser] = {
     **{f"apiserver.kinds.network_checks.{name}": getattr(network_checks, name) for name in
        ("address", "controller", "host", "host_of_rule", "network")},
     **{f"apiserver.kinds.stored_checks.{name}": getattr(stored_checks, name) for name in ("driver", "pool")},
-    "apiserver.kinds.volume_paths.inside": lambda text: volume_paths.inside(text, "a"),
-    "apiserver.kinds.volume_paths.inside_and_not_reserved": (
+    "engine.apiserver.kinds.volume_paths.inside": lambda text: volume_paths.inside(text, "a"),
+    "engine.apiserver.kinds.volume_paths.inside_and_not_reserved": (
         lambda text: volume_paths.inside_and_not_reserved(text, "a")
     ),
-    "apiserver.kinds.volume_paths.no_backsteps": lambda text: volume_paths.no_backsteps(text, "a"),
+    "engine.apiserver.kinds.volume_paths.no_backsteps": lambda text: volume_paths.no_backsteps(text, "a"),
     # Expressions of validators that have no function of their own.
-    "apiserver.kinds.pod_fields": lambda text: [
+    "engine.apiserver.kinds.pod_fields": lambda text: [
         *pod_fields.field_ref({"apiVersion": "v1", "fieldPath": text}, "a", ())
     ],
-    "apiserver.kinds.pod_security": pod_security._is_sysctl,
+    "engine.apiserver.kinds.pod_security": pod_security._is_sysctl,
     "apiserver.kinds.volume_sources iqn": volume_sources._is_iqn,
     "apiserver.kinds.volume_sources host and port": volume_sources._host_and_port,
-    "apiserver.kinds.workload_common": workload_common._IS_PERCENT,
+    "engine.apiserver.kinds.workload_common": workload_common._IS_PERCENT,
     "api.node_selector": lambda text: [*node_selector.validate_term(
         {"matchExpressions": [{"key": text, "operator": "In", "values": [text]}]}, "a")],
 }  # fmt: skip
@@ -166,11 +166,11 @@ EXCEPTIONS = {
     **{f"api.protobuf.wire.{name}": "a step of apiserver.body.decode" for name in
        ("double", "length", "skip", "tag", "text", "varint")},
     "api.protobuf.special.scalars": "a step of apiserver.body.decode",
-    "apiserver.body.json_of_yaml": "the same as decode_yaml, with turns for others",
-    "apiserver.auth.authentication.authenticate": "hands the token to jwt.claims",
-    "apiserver.responses.yaml": "of what the server has stored",
-    "lifecycle.config.environment.read": "of the administrator's own environment",
-    "pods.images.archives.load": "of a file: bounded in tests/pods/test_images.py",
+    "engine.apiserver.body.json_of_yaml": "the same as decode_yaml, with turns for others",
+    "engine.apiserver.auth.authentication.authenticate": "hands the token to jwt.claims",
+    "engine.apiserver.responses.yaml": "of what the server has stored",
+    "config.environment.read": "of the administrator's own environment",
+    "engine.kubelet.images.archives.load": "of a file: bounded in tests/pods/test_images.py",
 }  # fmt: skip
 
 _FIRST = {
@@ -187,7 +187,7 @@ _FIRST = {
     "pattern",
 }
 _VERBS = ("parse", "read", "decode", "load", "compile")
-_PACKAGES = ("api", "apiserver", "client", "lifecycle.config", "pods")
+_PACKAGES = ("api", "engine.apiserver", "client", "config", "engine.kubelet")
 
 
 def public() -> Iterator[str]:

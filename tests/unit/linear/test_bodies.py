@@ -15,7 +15,7 @@ from localpv.api.managed import entries, track
 from localpv.api.patch import json_patch, merge_patch, strategic
 from localpv.api.protobuf import encode
 from localpv.api.schema import structural, walk
-from localpv.apiserver import body
+from localpv.engine.apiserver import body
 
 LARGEST = 300_000
 """Bytes: a tenth of what a body may have."""

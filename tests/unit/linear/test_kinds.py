@@ -13,9 +13,9 @@ from localpv.api import names, status
 from localpv.api.managed import track
 from localpv.api.patch import strategic
 from localpv.api.patch.values import copied
-from localpv.apiserver import body
-from localpv.apiserver.call import Call
-from localpv.apiserver.registry import Kind
+from localpv.engine.apiserver import body
+from localpv.engine.apiserver.call import Call
+from localpv.engine.apiserver.registry import Kind
 
 MOST = 2_000
 """Elements. A rule that compares all with all takes a tenth of a second for as many, twenty times as long as others."""

@@ -16,10 +16,10 @@ from localpv.api.fields import FieldError
 from localpv.api.managed import apply as server_side
 from localpv.api.schema import structural, walk
 from localpv.api.schema.node import Node, Type
-from localpv.apiserver import body
-from localpv.apiserver.call import Call
-from localpv.apiserver.registry import Kind
-from localpv.apiserver.verbs import patch as patching
+from localpv.engine.apiserver import body
+from localpv.engine.apiserver.call import Call
+from localpv.engine.apiserver.registry import Kind
+from localpv.engine.apiserver.verbs import patch as patching
 from localpv.errors import ApiError
 
 LARGEST_ANSWER = 300 << 10

@@ -12,7 +12,7 @@ import pytest
 
 from localpv.api import media_types
 from localpv.errors import StartError
-from localpv.metrics.registry import Registry
+from localpv.observe.registry import Registry
 from localpv.programs import health as healths
 from localpv.programs.health import Health
 

@@ -10,8 +10,8 @@ import time
 import pytest
 from tests.held_loops import LINE
 
-from localpv.metrics.loop import Loop
-from localpv.metrics.registry import Registry
+from localpv.observe.loop import Loop
+from localpv.observe.registry import Registry
 from localpv.runtime.watchdog import Held, Watchdog
 from localpv.testing.waiting import eventually
 

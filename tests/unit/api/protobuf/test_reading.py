@@ -154,5 +154,5 @@ def test_noise_is_read_or_refused(kind: str, noise: bytes) -> None:
 
 
 def test_server_without_binary_bodies_never_loads_the_tables() -> None:
-    program = "import sys, localpv.apiserver.body; sys.exit('localpv.api.protobuf' in sys.modules)"
+    program = "import sys, localpv.engine.apiserver.body; sys.exit('localpv.api.protobuf' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -1,0 +1,81 @@
+"""The component that cleans: follows the records of its node and does what orders say."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import aclosing
+from pathlib import Path
+
+from localpv.agent.clean.events import Metrics, Silent
+from localpv.agent.clean.executor import Hands
+from localpv.agent.clean.locks import Locks
+from localpv.agent.clean.reconciler import Limits, Machine
+from localpv.agent.clean.slots import Slots
+from localpv.client.watching import Synced
+from localpv.config.settings import MOST_CLEANINGS_AT_ONCE, ClassSettings, Configuration
+from localpv.disk.records import Records
+from localpv.observe.events import Events
+from localpv.runtime.clock import Clock, SystemClock
+from localpv.runtime.controller import Controller
+from localpv.runtime.queue import Observing, WorkQueue, unobserved
+
+LOOKING = 8
+"""Records that are looked at while all places for cleanings are taken; one hung disk holds one for ten seconds."""
+
+
+class Cleaner:
+    """Cleans the disks of one node. `run` it for as long as the agent runs; cancelled, it stops between two writes."""
+
+    def __init__(
+        self,
+        *,
+        node: str,
+        records: Records,
+        classes: Callable[[], Mapping[str, ClassSettings]],
+        hands: Hands,
+        state_folder: Path,
+        clock: Clock | None = None,
+        events: Events | None = None,
+        metrics: Metrics | None = None,
+        observe: Observing = unobserved,
+        limits: Limits | None = None,
+        only: str = "",
+    ) -> None:
+        clock, limits = clock or SystemClock(), limits or Limits()
+        self._records = records
+        self._queue: WorkQueue[str] = WorkQueue(clock=clock, observer=observe("clean"))
+        self._slots = Slots(limits.at_once, call=self._queue.add)
+        machine = Machine(
+            node=node,
+            records=records,
+            classes=classes,
+            hands=hands,
+            locks=Locks(state_folder / "locks"),
+            slots=self._slots,
+            clock=clock,
+            events=events or Silent(),
+            metrics=metrics or Silent(),
+            limits=limits,
+            only=only,
+        )
+        self._controller = Controller(
+            "clean", machine.step, queue=self._queue, clock=clock, workers=MOST_CLEANINGS_AT_ONCE + LOOKING
+        )
+
+    def configure(self, configuration: Configuration) -> None:
+        """Let a new configuration take effect on how many disks are cleaned at once."""
+        self._slots.resize(configuration.cleanings_at_once)
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._controller.run(), name="clean")
+            group.create_task(self._follow(), name="records to clean")
+
+    async def _follow(self) -> None:
+        async with aclosing(self._records.watch()) as events:
+            async for event in events:
+                # Most records never have an order; those that had one, also the deleted, may have to leave the line.
+                if isinstance(event, Synced) or not (event.object.spec.clean or event.object.status.cleaning):
+                    continue
+                self._queue.add(event.object.metadata.name)

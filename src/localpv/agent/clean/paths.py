@@ -1,0 +1,38 @@
+"""Where this node sees a disk: in the folder of its class, and nowhere else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from localpv import errors
+from localpv.api.kinds.localdisk import LocalDisk
+from localpv.config.settings import ClassSettings
+from localpv.host import paths
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A path that may be touched, and the folder that allows it."""
+
+    folder: Path
+    """The discovery directory of the class as this process sees it."""
+
+    path: Path
+    host_path: Path
+    """The same on the host; another one when this process runs in a container."""
+
+
+def find(disk: LocalDisk, settings: ClassSettings) -> Place:
+    """The place of a disk; OutsideFolder unless the record names a direct entry of the folder of its class.
+
+    By name only. That no link leads out is seen when it is opened, step by step, by whoever acts on it.
+    """
+    spec = disk.spec
+    names = paths.names_below(Path(settings.host_dir), Path(spec.path))
+    if names != (spec.entry,):
+        raise errors.OutsideFolder(f"{spec.path} is not the entry {spec.entry} of {settings.host_dir}")
+    folder = Path(settings.mount_dir)
+    path = folder / spec.entry
+    paths.names_below(folder, path)
+    return Place(folder=folder, path=path, host_path=Path(spec.path))

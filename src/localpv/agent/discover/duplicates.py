@@ -1,0 +1,88 @@
+"""Which of several entries that lead to the same disk is the one that counts.
+
+Whoever has the disk in a volume comes first, then who was told that it is offered, then the first by name: so a link
+that is added later never takes a disk from one that is on its way to a tenant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from localpv.agent.discover import rules
+from localpv.agent.discover.entry import Place, Sighting
+from localpv.agent.discover.identities import Index, recorded_in
+from localpv.agent.discover.inventory import Roster
+from localpv.agent.discover.probe import Facts
+from localpv.api.kinds.localdisk import DiskKind, LocalDisk
+from localpv.disk import identity
+from localpv.host.model.devices import BlockDevice
+
+
+def stronger(place: Place, *, roster: Roster, records: Mapping[Place, LocalDisk], index: Index) -> str:
+    """Who else has this disk with a better right, in words; empty when nobody does."""
+    own, facts = roster.sightings.get(place), roster.facts.get(place)
+    if own is None or not own.target:
+        return ""
+    for other in _others(place, own, facts, roster):
+        if _right(other, roster, records) < _right(place, roster, records):
+            return f"entry {other.entry} of class {other.storage_class}"
+    for other in index.alike(facts.identity, directory=_is_directory(own)) if facts and facts.identity else ():
+        record = records[other]
+        # Its entry is gone or leads elsewhere, but a volume still has its data on the disk, or is about to get it.
+        promised = rules.taken(record) or record.status.eligible
+        if other != place and promised and _is_disk_of(record, own, facts) and not _has_own(other, record, roster):
+            volume = f" (volume {record.spec.volume.name})" if record.spec.volume else ""
+            return f"entry {other.entry} of class {other.storage_class}{volume}"
+    return ""
+
+
+def _others(place: Place, own: Sighting, facts: Facts | None, roster: Roster) -> Iterator[Place]:
+    yield from (other for other in roster.with_target(own.target) if other != place)
+    if facts is None or facts.device is None or not (facts.device.wwn or facts.device.parent):
+        return
+    for other, theirs in roster.facts.items():
+        if other != place and theirs.device is not None and _same_disk(facts.device, theirs.device):
+            yield other
+
+
+def _right(place: Place, roster: Roster, records: Mapping[Place, LocalDisk]) -> tuple[int, Place]:
+    record = records.get(place)
+    if record is not None and rules.taken(record):
+        return 0, place
+    offered = place in roster.offered or (record is not None and record.status.eligible)
+    return (1 if offered else 2), place
+
+
+def _same_disk(own: BlockDevice, other: BlockDevice) -> bool:
+    """Two ways to one disk, or the whole of which ours is a part."""
+    if own.wwn and own.wwn == other.wwn and own.size_bytes == other.size_bytes:
+        return True
+    return bool(own.parent) and own.parent == other.kernel_name
+
+
+def _is_disk_of(record: LocalDisk, sighting: Sighting, facts: Facts | None) -> bool:
+    """Whether what was seen is the disk that a record is about."""
+    recorded = recorded_in(record)
+    if recorded is None or facts is None or facts.identity is None:
+        return False
+    if record.status.kind == DiskKind.BLOCK_DEVICE:
+        same_kind, contents = sighting.kind is DiskKind.BLOCK_DEVICE, False
+    else:
+        # Parts of one file system share its identity; which of them it is says the inode of its directory.
+        if recorded.inode == facts.identity.inode != 0 and identity.read(recorded).same_file(facts.identity):
+            return sighting.kind is not DiskKind.BLOCK_DEVICE
+        same_kind, contents = not _is_directory(sighting) and sighting.kind is not DiskKind.BLOCK_DEVICE, True
+    return same_kind and identity.read(recorded).same_device(facts.identity, contents=contents)
+
+
+def _is_directory(sighting: Sighting) -> bool:
+    """A plain one, or a part of a file system that is mounted there."""
+    if sighting.kind is DiskKind.BLOCK_DEVICE:
+        return False
+    return sighting.mount is None or sighting.mount.root != "/"
+
+
+def _has_own(place: Place, record: LocalDisk, roster: Roster) -> bool:
+    """Whether a record has its disk in its own place; two disks can have the same serial number."""
+    sighting, facts = roster.sightings.get(place), roster.facts.get(place)
+    return sighting is not None and sighting.kind == record.status.kind and _is_disk_of(record, sighting, facts)

@@ -1,0 +1,136 @@
+"""The LocalDisks of this node: followed, made, brought in step. What the manager writes is never touched."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import aclosing
+from types import MappingProxyType
+
+import msgspec
+
+from localpv import errors
+from localpv.agent.discover import rules
+from localpv.agent.discover.entry import Place
+from localpv.agent.discover.identities import Index
+from localpv.api.kinds import ObjectMeta
+from localpv.api.kinds.localdisk import LocalDisk, LocalDiskSpec, LocalDiskStatus
+from localpv.client.watching import Changed, Deleted
+from localpv.disk.records import Records
+from localpv.disk.records.names import disk_name
+
+log = logging.getLogger(__name__)
+
+OnChange = Callable[[Place, LocalDisk | None, LocalDisk | None], None]
+"""Is told a place and its record as it was and as it is."""
+
+
+class Keeper:
+    """The records of one node, by place."""
+
+    def __init__(self, *, node: str, records: Records, on_change: OnChange) -> None:
+        self._node = node
+        self._store = records
+        self._on_change = on_change
+        self._records: dict[Place, LocalDisk] = {}
+        self.index = Index()
+        self.synced = asyncio.Event()
+        """Set once every record that existed is known."""
+
+    @property
+    def records(self) -> Mapping[Place, LocalDisk]:
+        return MappingProxyType(self._records)
+
+    async def follow(self) -> None:
+        async with aclosing(self._store.watch()) as events:
+            async for event in events:
+                if isinstance(event, Changed):
+                    self._changed(event.object)
+                elif isinstance(event, Deleted):
+                    self._deleted(event.object)
+                else:
+                    self.synced.set()
+
+    def _changed(self, record: LocalDisk) -> None:
+        place = Place(record.spec.storage_class_name, record.spec.entry)
+        if record.metadata.name != disk_name(self._node, *place):
+            return  # another node's, or made by hand under a name of its own: neither is ours to write
+        known = self._records.get(place)
+        if known is not None and known.metadata.resource_version == record.metadata.resource_version:
+            return  # our own write comes back
+        self._put(place, record)
+        self._on_change(place, known, record)
+
+    def _deleted(self, record: LocalDisk) -> None:
+        place = Place(record.spec.storage_class_name, record.spec.entry)
+        known = self._records.get(place)
+        if known is not None and known.metadata.uid == record.metadata.uid:
+            self._put(place, None)
+            self._on_change(place, known, None)
+
+    async def ensure(self, place: Place, spec: LocalDiskSpec) -> LocalDisk | None:
+        """The record of an entry, made or brought in step with its class; None when its name is somebody else's."""
+        record = self._records.get(place)
+        if record is None:
+            return await self._create(place, spec)
+        ours = msgspec.structs.replace(record.spec, path=spec.path, volume_mode=spec.volume_mode, fs_type=spec.fs_type)
+        if ours != record.spec and not rules.taken(record):
+            record = await self._remember(place, self._store.write_spec(record, ours))
+        return record
+
+    async def _create(self, place: Place, spec: LocalDiskSpec) -> LocalDisk | None:
+        name = disk_name(self._node, *place)
+        try:
+            # If this fails nothing is remembered, and the next try begins here again.
+            record: LocalDisk | None = await self._store.create(LocalDisk(metadata=ObjectMeta(name=name), spec=spec))
+        except errors.AlreadyExists:
+            record = await self._store.get(name)
+        if record is None:
+            raise errors.Conflict(f"LocalDisk {name} came and went")
+        found = record.spec
+        if (found.node_name, found.storage_class_name, found.entry) != (self._node, *place):
+            log.error("name of the record is taken disk=%s class=%s entry=%r", name, *place)
+            return None
+        self._put(place, record)
+        return record
+
+    async def write(self, place: Place, record: LocalDisk, status: LocalDiskStatus) -> None:
+        """Bring the status in step; Conflict when somebody else has written since the record was read."""
+        if status == record.status:
+            return
+        await self._remember(place, self._store.write_status(record, status))
+        if status.phase != record.status.phase:
+            words = (*place, record.metadata.name, status.phase, status.reason)
+            log.info("disk class=%s entry=%r disk=%s phase=%s reason=%s", *words)
+
+    async def delete(self, place: Place, record: LocalDisk) -> None:
+        """Delete a record as it was read: if the manager has given the disk to a volume meanwhile, it stays."""
+        try:
+            await self._store.delete(record)
+        except errors.Conflict:
+            await self._read_again(place)
+            raise
+        if self._records.get(place) is record:
+            self._put(place, None)
+            self._on_change(place, record, None)
+        log.info("record deleted class=%s entry=%r disk=%s", *place, record.metadata.name)
+
+    async def _remember(self, place: Place, writing: Awaitable[LocalDisk]) -> LocalDisk:
+        try:
+            written = await writing
+        except (errors.Conflict, errors.NotFound):
+            await self._read_again(place)
+            raise
+        self._put(place, written)
+        return written
+
+    async def _read_again(self, place: Place) -> None:
+        self._put(place, await self._store.get(disk_name(self._node, *place)))
+
+    def _put(self, place: Place, record: LocalDisk | None) -> None:
+        self.index.put(place, record)
+        if record is None:
+            self._records.pop(place, None)
+        else:
+            self._records[place] = record

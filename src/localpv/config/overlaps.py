@@ -1,0 +1,37 @@
+"""Classes that would offer the same disk: one class's cleaning would wipe the other's data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import combinations
+from pathlib import PurePosixPath
+
+from localpv.config.settings import ClassSettings
+from localpv.config.values import Problem
+
+
+def problems(classes: Iterable[ClassSettings]) -> Iterator[Problem]:
+    """Pairs of classes with the same directory or one inside the other, unless their patterns keep them apart."""
+    for one, two in combinations(classes, 2):
+        place = f"storageClassMap.{two.name}.hostDir"
+        if why := _same_disks(one, two, one.host_dir, two.host_dir):
+            yield Problem(place, why)
+        elif one.host_dir != two.host_dir and (why := _same_disks(one, two, one.mount_dir, two.mount_dir)):
+            yield Problem(f"storageClassMap.{two.name}.mountDir", why)
+
+
+def _same_disks(one: ClassSettings, two: ClassSettings, first: str, second: str) -> str:
+    if first == second:
+        if one.name_pattern.overlaps(two.name_pattern):
+            return f"{second} is the directory of class {one.name} too, and an entry can match both name patterns"
+        return ""
+    for outer, inner, around, inside in ((one, two, first, second), (two, one, second, first)):
+        path = PurePosixPath(inside)
+        if path.is_relative_to(around):
+            entry = path.relative_to(around).parts[0]
+            if outer.name_pattern.matches(entry):
+                return (
+                    f"{inside} of class {inner.name} lies inside {around} of class {outer.name},"
+                    f" which would offer {entry} and all that is in it"
+                )
+    return ""

@@ -1,0 +1,1 @@
+"""What a LocalDisk is: identity, phase, orders to clean, labels; `records` is where they are kept."""

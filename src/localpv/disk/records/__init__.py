@@ -1,0 +1,12 @@
+"""The LocalDisks, wherever they are kept: as API objects, or in a folder on the node where that kind is not available.
+
+protocol   what can be done with records; read this first
+api        LocalDisks at an API server
+folder     the same records as files, for a node that must do without the kind
+feed       what both sides tell their watchers
+names      what a record is called
+"""
+
+from localpv.disk.records.protocol import Records
+
+__all__ = ["Records"]

@@ -1,0 +1,1 @@
+"""The one-machine Kubernetes: store, API server, binder, scheduler, controllers and kubelet."""

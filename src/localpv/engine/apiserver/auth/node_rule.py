@@ -1,0 +1,90 @@
+"""An agent touches what belongs to its own node and nothing else.
+
+RBAC cannot say "those LocalDisks whose spec.nodeName is the node of your token", so this rule comes after it: the
+role `localpv-agent` gives access to all LocalDisks and to Nodes, and the rule takes away what is not the agent's own.
+
+It is the embedded engine's form of the ValidatingAdmissionPolicy that `localpv manifests` brings to Kubernetes.
+That policy compares the same two values for create, update and delete:
+
+    request.userInfo.extra["authentication.kubernetes.io/node-name"][0]
+    object.spec.nodeName, oldObject.spec.nodeName
+
+with the same outcome, and refuses tokens that are bound to no node as this rule does. Both also keep the orders in the
+spec, by which the manager deletes volumes, out of the agent's hands. Admission on Kubernetes does not see reads, so
+there an agent could read the LocalDisks of other nodes; here it cannot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+from localpv.api import roles, selectors
+from localpv.api.objects import Object
+from localpv.engine.apiserver.auth.attributes import Attributes, quoted
+from localpv.engine.apiserver.auth.identity import User
+from localpv.errors import BadRequest
+
+AGENT_ROLE = roles.AGENT
+AGENTS = "localpv:agents"
+GROUP = roles.DISKS_GROUP
+LOCAL_DISKS = roles.DISKS
+
+_MANY = frozenset({"list", "watch", "deletecollection"})
+
+
+def applies(user: User, cluster_roles: Container[str]) -> bool:
+    """Whether the rule binds this user, who has these ClusterRoles (see `Authorizer.cluster_roles`).
+
+    It comes with the role, whatever else the user may do; only members of system:masters stand above it.
+    """
+    return not user.is_master and (AGENTS in user.groups or AGENT_ROLE in cluster_roles)
+
+
+def check_request(user: User, request: Attributes) -> str | None:
+    """Why a request of an agent is refused before any object is looked at; None when it is not."""
+    own = user.node_name
+    if request.resource == LOCAL_DISKS and request.group == GROUP:
+        if not own:
+            return _unbound(user)
+        if request.verb in _MANY and not _selects(request.field_selector, "spec.nodeName", own):
+            return f"an agent may {request.verb} LocalDisks only with the field selector spec.nodeName={own}"
+    elif request.resource == "nodes" and not request.group:
+        if not own:
+            return _unbound(user)
+        if request.name != own and not _selects(request.field_selector, "metadata.name", own):
+            return f"an agent may {request.verb} only its own node {quoted(own)}"
+    return None
+
+
+def check_object(user: User, new: Object | None, old: Object | None) -> str | None:
+    """Why a LocalDisk is none of this agent's business; None when it is.
+
+    create: new. update and patch, of any subresource: both. get and delete: old, the object as it is stored.
+    """
+    own = user.node_name
+    if not own:
+        return _unbound(user)
+    for disk in (new, old):
+        if disk is not None:
+            node = (disk.get("spec") or {}).get("nodeName")
+            if node != own:
+                return f"the LocalDisk is of node {quoted(str(node or ''))}, the agent is bound to node {quoted(own)}"
+    if new is not None:
+        wanted, present = new["spec"], old["spec"] if old is not None else {}
+        for field in roles.ORDERS:
+            if wanted.get(field) != present.get(field):
+                return f"spec.{field} is written by the manager alone"
+    return None
+
+
+def _unbound(user: User) -> str:
+    return f"the token of {quoted(user.name)} is not bound to a node"
+
+
+def _selects(selector: str, field: str, value: str) -> bool:
+    """Whether one of the terms, all of which must hold, is field=value; read as the list itself reads it."""
+    try:
+        terms = selectors.parse_fields(selector).terms
+    except BadRequest:
+        return False
+    return any(term.equal and term.field == field and term.value == value for term in terms)

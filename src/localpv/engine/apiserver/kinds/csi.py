@@ -1,0 +1,169 @@
+"""CSIDriver, CSINode, CSIStorageCapacity: what drivers there are, on which nodes, and with how much room."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from localpv.api import fields, names, selectors
+from localpv.api.fields import FieldError, FieldErrors
+from localpv.api.objects import Object
+from localpv.engine.apiserver.kinds import pod_node_labels, volume_equality, volume_sources
+from localpv.engine.apiserver.kinds.base import Strategy
+from localpv.engine.apiserver.kinds.volume_access import ZERO, read_amount
+
+Errors = Iterator[FieldError]
+
+GROUP_POLICIES = ("File", "None", "ReadWriteOnceWithFSType")
+LIFECYCLE_MODES = ("Persistent", "Ephemeral")
+MIN_TOKEN_SECONDS = 600
+MAX_TOKEN_SECONDS = 2**32
+MIN_UPDATE_PERIOD_SECONDS = 10
+MAX_NODE_ID = 256
+
+
+class CSIDriver(Strategy):
+    returns_deleted = True
+    unconditional_update = False
+
+    def default(self, obj: Object) -> None:
+        spec = obj.setdefault("spec", {})
+        spec.setdefault("attachRequired", True)
+        spec.setdefault("podInfoOnMount", False)
+        spec.setdefault("storageCapacity", False)
+        spec.setdefault("fsGroupPolicy", "ReadWriteOnceWithFSType")
+        spec.setdefault("requiresRepublish", False)
+        spec.setdefault("seLinuxMount", False)
+        if not spec.get("volumeLifecycleModes"):
+            spec["volumeLifecycleModes"] = ["Persistent"]
+        for token in spec.get("tokenRequests") or ():
+            token.setdefault("audience", "")
+
+    def validate(self, obj: Object) -> FieldErrors:
+        return list(_driver_errors(obj["spec"]))
+
+    def validate_update(self, obj: Object, old: Object) -> FieldErrors:
+        # Kubernetes spells the first field so.
+        fixed = (("attachRequired", "attachedRequired"), ("volumeLifecycleModes", "volumeLifecycleModes"))
+        return [
+            fields.invalid(f"spec.{shown}", obj["spec"].get(name), "field is immutable")
+            for name, shown in fixed
+            if obj["spec"].get(name) != old["spec"].get(name)
+        ]
+
+    def warnings(self, obj: Object) -> list[str]:
+        spec = obj["spec"]
+        if spec.get("tokenRequests") and "serviceAccountTokenInSecrets" not in spec:
+            return ["spec.tokenRequests: set serviceAccountTokenInSecrets too, so that tokens travel as secrets"]
+        return []
+
+
+def _driver_errors(spec: Object) -> Errors:
+    if spec["fsGroupPolicy"] not in GROUP_POLICIES:
+        yield fields.not_supported("spec.fsGroupPolicy", spec["fsGroupPolicy"], GROUP_POLICIES)
+    for mode in spec["volumeLifecycleModes"]:
+        if mode not in LIFECYCLE_MODES:
+            yield fields.not_supported("spec.volumeLifecycleModes", mode, LIFECYCLE_MODES)
+    tokens = spec.get("tokenRequests") or []
+    audiences: set[str] = set()
+    for index, token in enumerate(tokens):
+        path, audience = f"spec.tokenRequests[{index}]", token.get("audience", "")
+        if audience in audiences:
+            yield fields.duplicate(f"{path}.audience", audience)
+            continue
+        audiences.add(audience)
+        seconds = token.get("expirationSeconds")
+        if seconds is not None and not MIN_TOKEN_SECONDS <= seconds <= MAX_TOKEN_SECONDS:
+            yield fields.invalid(f"{path}.expirationSeconds", seconds, "must be from 10 minutes to 2^32 seconds")
+    period = spec.get("nodeAllocatableUpdatePeriodSeconds")
+    if period is not None and period < MIN_UPDATE_PERIOD_SECONDS:
+        yield fields.invalid("spec.nodeAllocatableUpdatePeriodSeconds", period, "must be 10 or more")
+    if "serviceAccountTokenInSecrets" in spec and not tokens:
+        value = spec["serviceAccountTokenInSecrets"]
+        yield fields.invalid("spec.serviceAccountTokenInSecrets", value, "means nothing without tokenRequests")
+
+
+class CSINode(Strategy):
+    returns_deleted = True
+    unconditional_update = False
+    generation = False
+
+    def default(self, obj: Object) -> None:
+        # The list is always there, so that drivers can be added to it by JSON patch.
+        obj.setdefault("spec", {}).setdefault("drivers", [])
+
+    def validate(self, obj: Object) -> FieldErrors:
+        return list(_node_errors(obj["spec"]["drivers"]))
+
+    def validate_update(self, obj: Object, old: Object) -> FieldErrors:
+        before = {driver.get("name"): driver for driver in old["spec"].get("drivers") or ()}
+        return [
+            fields.invalid("spec.drivers", driver, "field is immutable")
+            for driver in obj["spec"]["drivers"]
+            if driver.get("name") in before and not _same_driver(driver, before[driver.get("name")])
+        ]
+
+
+def _same_driver(new: Object, old: Object) -> bool:
+    # How many volumes a node takes may change while it runs.
+    return volume_equality.same(
+        volume_equality.without(new, "allocatable"), volume_equality.without(old, "allocatable")
+    )
+
+
+def _node_errors(drivers: list[Object]) -> Errors:
+    seen: set[str] = set()
+    for index, driver in enumerate(drivers):
+        path, name, node_id = f"spec.drivers[{index}]", driver.get("name", ""), driver.get("nodeID", "")
+        yield from volume_sources.csi_driver_name(name, f"{path}.name")
+        if not node_id:
+            yield fields.required(f"{path}.nodeID")
+        elif len(node_id.encode()) > MAX_NODE_ID:
+            yield fields.invalid(f"{path}.nodeID", node_id, f"must be no more than {MAX_NODE_ID} characters")
+        count = (driver.get("allocatable") or {}).get("count")
+        if count is not None and count < 0:
+            yield fields.invalid(f"{path}.allocatable.count", count, "must be greater than or equal to 0")
+        if name in seen:
+            yield fields.duplicate(f"{path}.name", name)
+        seen.add(name)
+        keys = driver.get("topologyKeys") or []
+        again = fields.repeated(keys)
+        for position, key in enumerate(keys):
+            if not key:
+                yield fields.required(path, "a topology key must not be empty")
+            if position in again:
+                yield fields.duplicate(path, key)
+            for sentence in names.qualified_name(key):
+                yield fields.invalid(path, key, sentence)
+
+
+class CSIStorageCapacity(Strategy):
+    unconditional_update = False
+    generation = False
+
+    def validate(self, obj: Object) -> FieldErrors:
+        return list(_capacity_errors(obj))
+
+    def validate_update(self, obj: Object, old: Object) -> FieldErrors:
+        return [
+            fields.invalid(name, obj.get(name), "field is immutable")
+            for name in ("nodeTopology", "storageClassName")
+            if not volume_equality.same(obj.get(name), old.get(name))
+        ]
+
+    def warnings(self, obj: Object) -> list[str]:
+        topology = obj.get("nodeTopology") or {}
+        found = list(pod_node_labels.term_warnings(topology, "nodeTopology"))
+        for key in topology.get("matchLabels") or ():
+            found.extend(pod_node_labels.warning(key, f"nodeTopology.matchLabels.{key}"))
+        return found
+
+
+def _capacity_errors(obj: Object) -> Errors:
+    if (topology := obj.get("nodeTopology")) is not None:
+        yield from selectors.validate(topology, "nodeTopology")
+    storage_class = obj.get("storageClassName", "")
+    for sentence in names.dns_subdomain(storage_class):
+        yield fields.invalid("storageClassName", storage_class, sentence)
+    capacity = obj.get("capacity")
+    if capacity is not None and read_amount(capacity) < ZERO:
+        yield fields.invalid("capacity", capacity, "must be greater than or equal to 0")

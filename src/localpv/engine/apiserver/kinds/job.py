@@ -1,0 +1,253 @@
+"""Jobs: pods that come to an end. The server itself gives each its selector, from the job's UID."""
+
+from __future__ import annotations
+
+import re
+
+from localpv.api import fields, names, selectors
+from localpv.api.fields import FieldErrors
+from localpv.api.objects import Object
+from localpv.engine.apiserver.kinds import job_policies, job_status, pod_template
+from localpv.engine.apiserver.kinds import workload_common as common
+
+CONTROLLER_UID = "batch.kubernetes.io/controller-uid"
+JOB_NAME = "batch.kubernetes.io/job-name"
+_UID_LABELS = ("controller-uid", CONTROLLER_UID)
+_NAME_LABELS = ("job-name", JOB_NAME)
+
+_MAX_INDEXED = 100_000
+_MAX_WITH_MANY_COMPLETIONS = 10_000
+_MAX_MANAGED_BY = 63
+_UNLIMITED_BACKOFF = 2**31 - 1
+_IS_PATH = re.compile(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+").fullmatch
+_COUNTS = (
+    "parallelism",
+    "completions",
+    "activeDeadlineSeconds",
+    "backoffLimit",
+    "ttlSecondsAfterFinished",
+    "backoffLimitPerIndex",
+    "maxFailedIndexes",
+)
+
+
+class Job(common.Workload):
+    propagation = "Orphan"
+
+    def default(self, obj: Object) -> None:
+        spec = obj.setdefault("spec", {})
+        if "parallelism" not in spec:
+            spec.setdefault("completions", 1)
+            spec["parallelism"] = 1
+        spec.setdefault("backoffLimit", _UNLIMITED_BACKOFF if "backoffLimitPerIndex" in spec else 6)
+        spec.setdefault("completionMode", "NonIndexed")
+        spec.setdefault("suspend", False)
+        spec.setdefault("podReplacementPolicy", "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed")
+        spec.setdefault("manualSelector", False)
+        for rule in spec.get("podFailurePolicy", {}).get("rules", ()):
+            for pattern in rule.get("onPodConditions", ()):
+                if not pattern.get("status"):
+                    pattern["status"] = "True"
+        common.default_template(spec)
+        labels = spec["template"]["metadata"].get("labels")
+        if labels and not obj["metadata"].get("labels"):
+            # One dictionary in two places until `prepare_for_create`: labels that are generated there belong to both.
+            obj["metadata"]["labels"] = labels
+
+    def prepare_for_create(self, obj: Object) -> None:
+        """Needs metadata.uid and metadata.name, which the server has set by now."""
+        obj["status"] = {}
+        metadata, spec = obj["metadata"], obj["spec"]
+        template = spec["template"]["metadata"]
+        if not spec["manualSelector"]:
+            labels = template.setdefault("labels", {})
+            for key in _NAME_LABELS:
+                labels.setdefault(key, metadata.get("name", ""))
+            for key in _UID_LABELS:
+                labels.setdefault(key, metadata.get("uid", ""))
+            wanted = spec.setdefault("selector", {}).setdefault("matchLabels", {})
+            wanted.setdefault(CONTROLLER_UID, metadata.get("uid", ""))
+        _separate_labels(obj)
+
+    def prepare_for_update(self, obj: Object, old: Object) -> None:
+        super().prepare_for_update(obj, old)
+        _separate_labels(obj)
+
+    def validate(self, obj: Object) -> FieldErrors:
+        spec = obj["spec"]
+        errors = _wrong_generated(obj)
+        errors += wrong_spec(spec)
+        selector = spec.get("selector")
+        if selector is None:
+            errors.append(fields.required("spec.selector"))
+        else:
+            errors += selectors.validate(selector, "spec.selector")
+        labels = spec["template"]["metadata"].get("labels") or {}
+        if common.selects(selector, labels) is False:
+            errors.append(common.not_selected(labels))
+        completions = spec.get("completions", 0)
+        if spec["completionMode"] == "Indexed" and completions > 0:
+            name = obj["metadata"].get("name", "")
+            if names.dns_label(f"{name}-{completions - 1}"):
+                why = f"the host name of the last pod, {name}-{completions - 1}, would be no DNS label"
+                errors.append(fields.invalid("metadata.name", name, why))
+        return errors
+
+    def validate_update(self, obj: Object, old: Object) -> FieldErrors:
+        spec, before = obj["spec"], old["spec"]
+        errors: FieldErrors = []
+        if spec["completionMode"] != "Indexed":
+            errors += common.unchanged(spec, before, "spec", "completions")
+        elif spec.get("completions") not in (None, before.get("completions"), spec["parallelism"]):
+            why = "can only change together with parallelism, to the same number"
+            errors.append(fields.invalid("spec.completions", spec["completions"], why))
+        errors += common.unchanged(spec, before, "spec", "selector")
+        if spec["template"] != _as_far_as_fixed(old, spec["template"]):
+            errors.append(fields.invalid("spec.template", spec["template"], "field is immutable"))
+        fixed = ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy")
+        return errors + common.unchanged(spec, before, "spec", *fixed)
+
+    def validate_status_update(self, obj: Object, old: Object) -> FieldErrors:
+        return job_status.validate_update(obj, old)
+
+    def selectable(self, obj: Object) -> dict[str, str]:
+        return {"status.successful": str(obj.get("status", {}).get("succeeded", 0))}
+
+    def warnings(self, obj: Object) -> list[str]:
+        found = common.name_warnings(obj)
+        spec = obj["spec"]
+        many = spec.get("completions", 0) > _MAX_INDEXED and spec.get("parallelism", 0) > _MAX_WITH_MANY_COMPLETIONS
+        if spec["completionMode"] == "Indexed" and many:
+            found.append(
+                f"spec: with more than {_MAX_INDEXED} completions and more than {_MAX_WITH_MANY_COMPLETIONS} at a time,"
+                " completedIndexes may grow too long when many of them fail"
+            )
+        return found
+
+
+def _separate_labels(obj: Object) -> None:
+    labels = obj["spec"]["template"]["metadata"].get("labels")
+    if labels and (obj["metadata"].get("labels") or labels) is labels:
+        obj["metadata"]["labels"] = dict(labels)
+
+
+def _wrong_generated(obj: Object) -> FieldErrors:
+    """Where the server makes the selector, a client's own labels must not contradict it."""
+    metadata, spec = obj["metadata"], obj["spec"]
+    selector = spec.get("selector")
+    if spec["manualSelector"] or selector is None:
+        return []
+    expected = dict.fromkeys(_UID_LABELS, metadata.get("uid", "")) | dict.fromkeys(
+        _NAME_LABELS, metadata.get("name", "")
+    )
+    labels = spec["template"]["metadata"].get("labels") or {}
+    errors: FieldErrors = []
+    for key, value in expected.items():
+        if key not in labels:
+            errors.append(fields.required(f"spec.template.metadata.labels[{key}]", f"must be '{value}'"))
+        elif labels[key] != value:
+            path = f"spec.template.metadata.labels[{key}]"
+            errors.append(fields.invalid(path, labels, f"must be '{value}'"))
+    if common.selects(selector, expected) is False:
+        why = "without manualSelector it must be the one that the server makes"
+        errors.append(fields.invalid("spec.selector", selector, why))
+    return errors
+
+
+def wrong_spec(spec: Object) -> FieldErrors:
+    errors = common.nonnegative(spec, "spec", *_COUNTS)
+    if "maxFailedIndexes" in spec and "backoffLimitPerIndex" not in spec:
+        errors.append(fields.required("spec.backoffLimitPerIndex", "maxFailedIndexes needs it"))
+    if "managedBy" in spec:
+        errors += _wrong_manager(spec["managedBy"])
+    mode = spec["completionMode"]
+    if mode not in ("NonIndexed", "Indexed"):
+        errors.append(fields.not_supported("spec.completionMode", mode, ("NonIndexed", "Indexed")))
+    if mode == "Indexed":
+        errors += _wrong_indexed(spec)
+    elif mode == "NonIndexed":
+        errors += [
+            fields.invalid(f"spec.{key}", spec[key], "needs completionMode Indexed")
+            for key in ("backoffLimitPerIndex", "maxFailedIndexes")
+            if key in spec
+        ]
+    errors += job_policies.validate(spec)
+    errors += pod_template.validate_template(spec["template"], "spec.template")
+    path, policy = "spec.template.spec.restartPolicy", spec["template"]["spec"].get("restartPolicy", "")
+    if policy in ("", "Always"):
+        errors.append(fields.required(path, "the pods of a Job come to an end: OnFailure or Never"))
+    elif policy not in ("OnFailure", "Never"):
+        errors.append(fields.not_supported(path, policy, ("OnFailure", "Never")))
+    elif policy != "Never" and "podFailurePolicy" in spec:
+        errors.append(fields.invalid(path, policy, "with a podFailurePolicy it can only be Never"))
+    return errors
+
+
+def _wrong_indexed(spec: Object) -> FieldErrors:
+    errors = []
+    completions, parallelism, failed = (spec.get(key) for key in ("completions", "parallelism", "maxFailedIndexes"))
+    if completions is None:
+        errors.append(fields.required("spec.completions", "completionMode Indexed needs it"))
+    if parallelism is not None and parallelism > _MAX_INDEXED:
+        errors.append(fields.invalid("spec.parallelism", parallelism, f"can be at most {_MAX_INDEXED}"))
+    if completions is not None and failed is not None and failed > completions:
+        errors.append(fields.invalid("spec.maxFailedIndexes", failed, "cannot be more than completions"))
+    if failed is not None and failed > _MAX_INDEXED:
+        errors.append(fields.invalid("spec.maxFailedIndexes", failed, f"can be at most {_MAX_INDEXED}"))
+    if (completions or 0) > _MAX_INDEXED and "backoffLimitPerIndex" in spec:
+        why = f"can be at most {_MAX_WITH_MANY_COMPLETIONS} with more than {_MAX_INDEXED} completions"
+        if failed is None:
+            errors.append(fields.required("spec.maxFailedIndexes", f"needed with more than {_MAX_INDEXED} completions"))
+        elif failed > _MAX_WITH_MANY_COMPLETIONS:
+            errors.append(fields.invalid("spec.maxFailedIndexes", failed, why))
+        if (parallelism or 0) > _MAX_WITH_MANY_COMPLETIONS:
+            errors.append(fields.invalid("spec.parallelism", parallelism, why))
+    return errors
+
+
+def _wrong_manager(text: str) -> FieldErrors:
+    path = "spec.managedBy"
+    if not text:
+        return [fields.required(path)]
+    domain, _, rest = text.partition("/")
+    errors: FieldErrors = []
+    if not domain or not rest:
+        errors.append(fields.invalid(path, text, "must be a domain, a slash and a path, such as example.com/manager"))
+    else:
+        errors += [fields.invalid(path, domain, problem) for problem in names.dns_subdomain(domain)]
+        if not _IS_PATH(rest):
+            errors.append(fields.invalid(path, rest, "has characters that cannot stand in a path"))
+    if len(text.encode()) > _MAX_MANAGED_BY:
+        errors.append(fields.too_long(path, _MAX_MANAGED_BY))
+    return errors
+
+
+def _as_far_as_fixed(old: Object, template: Object) -> Object:
+    """The old template, with what may change taken over from the new one.
+
+    Where pods go may be changed as long as the job is suspended and has never started.
+    """
+    before: Object = old["spec"]["template"]
+    if not old["spec"].get("suspend") or old.get("status", {}).get("startTime"):
+        return before
+    metadata = {
+        **_without(before["metadata"], "labels", "annotations"),
+        **_only(template["metadata"], "labels", "annotations"),
+    }
+    free = ("nodeSelector", "tolerations", "schedulingGates")
+    pod = {**_without(before["spec"], *free), **_only(template["spec"], *free)}
+    affinity = {**_without(pod.get("affinity") or {}, "nodeAffinity")}
+    new = template["spec"].get("affinity")
+    if new is not None:
+        pod["affinity"] = affinity | _only(new, "nodeAffinity")
+    elif not affinity:
+        pod.pop("affinity", None)
+    return {**before, "metadata": metadata, "spec": pod}
+
+
+def _only(values: Object, *keys: str) -> Object:
+    return {key: values[key] for key in keys if key in values}
+
+
+def _without(values: Object, *keys: str) -> Object:
+    return {key: value for key, value in values.items() if key not in keys}

@@ -1,0 +1,147 @@
+"""Node: a machine that runs pods."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+
+from localpv.api import fields, names
+from localpv.api.fields import FieldError, FieldErrors
+from localpv.api.objects import Object
+from localpv.engine.apiserver.kinds.base import StatusStrategy
+from localpv.engine.apiserver.kinds.volume_access import ZERO, read_amount
+
+Errors = Iterator[FieldError]
+
+TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+
+
+class Node(StatusStrategy):
+    generation = False
+
+    def default(self, obj: Object) -> None:
+        spec, status = obj.setdefault("spec", {}), obj.setdefault("status", {})
+        if "capacity" in status and "allocatable" not in status:
+            status["allocatable"] = dict(status["capacity"])
+        # The kubelet's port and the node's facts are there even when nothing is known yet.
+        status.setdefault("daemonEndpoints", {}).setdefault("kubeletEndpoint", {}).setdefault("Port", 0)
+        info = status.setdefault("nodeInfo", {})
+        for name in _INFO:
+            info.setdefault(name, "")
+        _settle_pod_cidrs(spec)
+
+    def prepare_for_create(self, obj: Object) -> None:
+        # A node may bring its status along: the kubelet registers itself in one step.
+        obj["spec"].pop("configSource", None)
+        obj["status"].pop("config", None)
+
+    def prepare_for_update(self, obj: Object, old: Object) -> None:
+        super().prepare_for_update(obj, old)
+        if "configSource" not in old.get("spec", {}):
+            obj["spec"].pop("configSource", None)
+
+    def prepare_for_status_update(self, obj: Object, old: Object) -> None:
+        super().prepare_for_status_update(obj, old)
+        if "config" not in old.get("status", {}):
+            obj.get("status", {}).pop("config", None)
+
+    def validate(self, obj: Object) -> FieldErrors:
+        return list(_errors(obj))
+
+    def validate_update(self, obj: Object, old: Object) -> FieldErrors:
+        return list(_changes(obj, old))
+
+    def validate_status_update(self, obj: Object, old: Object) -> FieldErrors:
+        return [*_amounts(obj.get("status", {})), *_changes(obj, old)]
+
+    def selectable(self, obj: Object) -> dict[str, str]:
+        return {"spec.unschedulable": "true" if obj["spec"].get("unschedulable") else "false"}
+
+    def warnings(self, obj: Object) -> list[str]:
+        found = []
+        if obj["spec"].get("externalID"):
+            found.append("spec.externalID: deprecated, and nothing reads it")
+        if obj["spec"].get("configSource"):
+            found.append("spec.configSource: kubelets no longer take their configuration from here")
+        return found
+
+
+_INFO = (
+    "architecture",
+    "bootID",
+    "containerRuntimeVersion",
+    "kernelVersion",
+    "kubeProxyVersion",
+    "kubeletVersion",
+    "machineID",
+    "operatingSystem",
+    "osImage",
+    "systemUUID",
+)
+
+
+def _settle_pod_cidrs(spec: Object) -> None:
+    """podCIDR is the first of podCIDRs; where they disagree the older field wins."""
+    one, many = spec.get("podCIDR"), spec.get("podCIDRs")
+    if one and (not many or many[0] != one):
+        spec["podCIDRs"] = [one]
+    elif many and not one:
+        spec["podCIDR"] = many[0]
+
+
+def _errors(obj: Object) -> Errors:
+    spec = obj["spec"]
+    # Kubernetes looks for taints under metadata when it names the field.
+    yield from taint_errors(spec.get("taints") or [], "metadata.taints")
+    yield from _amounts(obj.get("status", {}))
+    cidrs = spec.get("podCIDRs") or []
+    families = []
+    for index, cidr in enumerate(cidrs):
+        try:
+            families.append(ipaddress.ip_network(cidr, strict=False).version if "/" in cidr else 0)
+        except ValueError:
+            families.append(0)
+        if not families[-1]:
+            yield fields.invalid(f"spec.podCIDRs[{index}]", cidr, "must be an address range such as 10.9.8.0/24")
+    if len(cidrs) > 1 and (len(cidrs) > 2 or len(set(families)) != 2):
+        yield fields.invalid("spec.podCIDRs", cidrs, "may have one range for each of IPv4 and IPv6")
+
+
+def taint_errors(taints: list[Object], path: str) -> Errors:
+    seen: set[tuple[str, str]] = set()
+    for index, taint in enumerate(taints):
+        key, value, effect = taint.get("key", ""), taint.get("value", ""), taint.get("effect", "")
+        for sentence in names.qualified_name(key):
+            yield fields.invalid(f"{path}[{index}].key", key, sentence)
+        if wrong := names.label_value(value):
+            yield fields.invalid(f"{path}[{index}].value", value, "; ".join(wrong))
+        if not effect:
+            yield fields.required(f"{path}[{index}].effect")
+        elif effect not in TAINT_EFFECTS:
+            yield fields.not_supported(f"{path}[{index}].effect", effect, TAINT_EFFECTS)
+        if (key, effect) in seen:
+            yield fields.duplicate(f"{path}[{index}]", taint)
+        seen.add((key, effect))
+
+
+def _amounts(status: Object) -> Errors:
+    for name in ("capacity", "allocatable"):
+        for resource, amount in (status.get(name) or {}).items():
+            if read_amount(amount) < ZERO:
+                yield fields.invalid(f"status.{name}.{resource}", amount, "must be greater than or equal to 0")
+
+
+def _changes(obj: Object, old: Object) -> Errors:
+    addresses: set[tuple[str, str]] = set()
+    for index, address in enumerate(obj.get("status", {}).get("addresses") or ()):
+        pair = (address.get("type", ""), address.get("address", ""))
+        if pair in addresses:
+            yield fields.duplicate(f"status.addresses[{index}]", address)
+        addresses.add(pair)
+    spec, before = obj["spec"], old.get("spec", {})
+    if before.get("podCIDRs") and before["podCIDRs"] != spec.get("podCIDRs"):
+        yield fields.forbidden("spec.podCIDRs", "cannot change once set")
+    if before.get("providerID") and before["providerID"] != spec.get("providerID"):
+        yield fields.forbidden("spec.providerID", "cannot change once set")
+    if (before.get("externalID") or "") != (spec.get("externalID") or ""):
+        yield fields.forbidden("spec.externalID", "cannot change")

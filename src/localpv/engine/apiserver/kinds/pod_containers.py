@@ -1,0 +1,209 @@
+"""The containers of a pod: ordinary ones, those that run first, and those that are added for a look inside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from localpv.api import fields, names
+from localpv.api.fields import FieldError
+from localpv.api.objects import Object
+from localpv.engine.apiserver.kinds import pod_env, pod_mounts, pod_names, pod_probes, pod_resources, pod_security
+from localpv.engine.apiserver.kinds.pod_volumes import PULL_POLICIES
+
+Errors = Iterator[FieldError]
+
+MESSAGE_POLICIES = ("File", "FallbackToLogsOnError")
+PROTOCOLS = ("SCTP", "TCP", "UDP")
+RESTART_POLICIES = ("Always", "Never", "OnFailure")
+RESIZE_POLICIES = ("NotRequired", "RestartContainer")
+_NOT_EPHEMERAL = (
+    "lifecycle",
+    "livenessProbe",
+    "ports",
+    "readinessProbe",
+    "resizePolicy",
+    "resources",
+    "restartPolicy",
+    "restartPolicyRules",
+    "startupProbe",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What a container needs to know of its pod."""
+
+    volumes: dict[str, Object]
+    claims: frozenset[str]
+    restart_policy: str
+    grace: int | None
+    host_users: bool
+
+
+def errors(spec: Object, path: str, around: Surroundings) -> Errors:
+    containers = spec.get("containers") or []
+    if not containers:
+        yield fields.required(f"{path}.containers")
+    taken: set[str] = set()
+    host_ports: set[tuple[str, str, int]] = set()
+    for index, container in enumerate(containers):
+        at = f"{path}.containers[{index}]"
+        yield from _common(container, at, around)
+        yield from _unique(container, at, taken)
+        yield from pod_probes.errors(container, at, grace=around.grace)
+        yield from _restart(container, at)
+        yield from _host_ports(container, at, host_ports)
+    for index, container in enumerate(spec.get("initContainers") or ()):
+        at = f"{path}.initContainers[{index}]"
+        yield from _common(container, at, around)
+        yield from _init(container, at, around)
+        yield from _unique(container, at, taken)
+        # They run one after the other, so a port is taken only within each.
+        yield from _host_ports(container, at, set())
+    targets = frozenset(taken)
+    for index, container in enumerate(spec.get("ephemeralContainers") or ()):
+        at = f"{path}.ephemeralContainers[{index}]"
+        yield from _common(container, at, around)
+        yield from _ephemeral(container, at, targets)
+        yield from _unique(container, at, taken)
+
+
+def _common(container: Object, path: str, around: Surroundings) -> Errors:
+    name = container.get("name", "")
+    if not name:
+        yield fields.required(f"{path}.name")
+    else:
+        for sentence in names.dns_label(name):
+            yield fields.invalid(f"{path}.name", name, sentence)
+    if not container.get("image"):
+        yield fields.required(f"{path}.image")
+    message = container.get("terminationMessagePolicy", "")
+    if message not in MESSAGE_POLICIES:
+        yield fields.not_supported(f"{path}.terminationMessagePolicy", message, MESSAGE_POLICIES)
+    pull = container.get("imagePullPolicy", "")
+    if pull not in PULL_POLICIES:
+        yield fields.not_supported(f"{path}.imagePullPolicy", pull, PULL_POLICIES)
+    if "ports" in container:
+        yield from _ports(container["ports"], f"{path}.ports")
+    if "env" in container or "envFrom" in container:
+        yield from pod_env.errors(container, path)
+    yield from pod_mounts.errors(container, path, around.volumes)
+    if resources := container.get("resources"):
+        yield from pod_resources.errors(resources, f"{path}.resources", claims=around.claims)
+    if "resizePolicy" in container:
+        yield from _resize(container["resizePolicy"], f"{path}.resizePolicy", around.restart_policy)
+    if context := container.get("securityContext"):
+        yield from pod_security.container_errors(context, f"{path}.securityContext", host_users=around.host_users)
+
+
+def _unique(container: Object, path: str, taken: set[str]) -> Errors:
+    name = container.get("name", "")
+    if name in taken:
+        yield fields.duplicate(f"{path}.name", name)
+    taken.add(name)
+
+
+def _ports(ports: list[Object], path: str) -> Errors:
+    taken: set[str] = set()
+    for index, port in enumerate(ports):
+        at, name = f"{path}[{index}]", port.get("name", "")
+        if name:
+            wrong = pod_names.port_name(name)
+            for sentence in wrong:
+                yield fields.invalid(f"{at}.name", name, sentence)
+            if not wrong and name in taken:
+                yield fields.duplicate(f"{at}.name", name)
+            taken.add(name)
+        if not port.get("containerPort"):
+            yield fields.required(f"{at}.containerPort")
+        else:
+            yield from pod_names.port_number(port["containerPort"], f"{at}.containerPort")
+        if port.get("hostPort"):
+            yield from pod_names.port_number(port["hostPort"], f"{at}.hostPort")
+        if port.get("protocol") not in PROTOCOLS:
+            yield fields.not_supported(f"{at}.protocol", port.get("protocol"), PROTOCOLS)
+
+
+def _host_ports(container: Object, path: str, taken: set[tuple[str, str, int]]) -> Errors:
+    for index, port in enumerate(container.get("ports") or ()):
+        number = port.get("hostPort")
+        if not number:
+            continue
+        place = (port.get("protocol", ""), port.get("hostIP", ""), number)
+        if place in taken:
+            yield fields.duplicate(f"{path}.ports[{index}].hostPort", "/".join(map(str, place)))
+        taken.add(place)
+
+
+def _resize(policies: list[Object], path: str, restart_policy: str) -> Errors:
+    seen: set[str] = set()
+    for index, policy in enumerate(policies):
+        resource, restart = policy.get("resourceName", ""), policy.get("restartPolicy", "")
+        if resource in seen:
+            yield fields.duplicate(f"{path}[{index}]", resource)
+        seen.add(resource)
+        for value, choices in ((resource, pod_resources.POD_LEVEL), (restart, RESIZE_POLICIES)):
+            if not value:
+                yield fields.required(path)
+            elif value not in choices:
+                yield fields.not_supported(path, value, choices)
+        if restart_policy == "Never" and restart != "NotRequired":
+            yield fields.invalid(path, restart, "must be NotRequired where the pod never restarts a container")
+
+
+def _restart(container: Object, path: str) -> Errors:
+    policy, rules = container.get("restartPolicy"), container.get("restartPolicyRules") or []
+    if policy is None and rules:
+        yield fields.required(f"{path}.restartPolicy", "rules need a policy to fall back on")
+    if policy is not None and policy not in RESTART_POLICIES:
+        yield fields.not_supported(f"{path}.restartPolicy", policy, RESTART_POLICIES)
+    for index, rule in enumerate(rules):
+        at, codes = f"{path}.restartPolicyRules[{index}]", rule.get("exitCodes")
+        if rule.get("action") != "Restart":
+            yield fields.not_supported(f"{at}.action", rule.get("action", ""), ("Restart",))
+        if codes is None:
+            yield fields.required(f"{at}.exitCodes")
+        elif codes.get("operator") not in ("In", "NotIn"):
+            yield fields.not_supported(f"{at}.exitCodes.operator", codes.get("operator", ""), ("In", "NotIn"))
+
+
+def _init(container: Object, path: str, around: Surroundings) -> Errors:
+    if container.get("restartPolicy") == "Always":
+        # It keeps running beside the others, so it is looked after like them.
+        if container.get("restartPolicyRules"):
+            yield fields.forbidden(f"{path}.restartPolicyRules", "means nothing where the policy is Always")
+        yield from pod_probes.errors(container, path, grace=around.grace)
+        return
+    if "restartPolicy" in container:
+        yield from _restart(container, path)
+    elif container.get("restartPolicyRules"):
+        yield fields.required(f"{path}.restartPolicy", "rules need a policy to fall back on")
+    for name in ("lifecycle", *pod_probes.NAMES):
+        if name in container:
+            why = "an init container ends before it could matter, unless its restartPolicy is Always"
+            yield fields.forbidden(f"{path}.{name}", why)
+
+
+def _ephemeral(container: Object, path: str, targets: frozenset[str]) -> Errors:
+    target = container.get("targetContainerName", "")
+    if target and target not in targets:
+        yield fields.not_found(f"{path}.targetContainerName", target)
+    for name in _NOT_EPHEMERAL:
+        if container.get(name) or (name in container and name not in ("resources", "ports")):
+            yield fields.forbidden(f"{path}.{name}", "ephemeral containers do not have this")
+    for index, mount in enumerate(container.get("volumeMounts") or ()):
+        for name in ("subPath", "subPathExpr"):
+            if mount.get(name):
+                why = "ephemeral containers do not have this"
+                yield fields.forbidden(f"{path}.volumeMounts[{index}].{name}", why)
+
+
+def image_errors(spec: Object, path: str) -> Errors:
+    """Asked of pods only: templates with a blank image were allowed once and are filled by others later."""
+    for list_name in ("containers", "initContainers", "ephemeralContainers"):
+        for index, container in enumerate(spec.get(list_name) or ()):
+            image = container.get("image", "")
+            if image != image.strip():
+                why = "must not begin or end with white space"
+                yield fields.invalid(f"{path}.{list_name}[{index}].image", image, why)

@@ -1,0 +1,103 @@
+"""Environment variables of a container and where their values come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from localpv.api import fields, names
+from localpv.api.fields import FieldError
+from localpv.api.objects import Object
+from localpv.engine.apiserver.kinds import pod_fields, pod_names
+from localpv.engine.apiserver.kinds.volume_paths import no_backsteps
+
+Errors = Iterator[FieldError]
+
+SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
+
+
+def errors(container: Object, path: str) -> Errors:
+    for index, variable in enumerate(container.get("env") or ()):
+        at, name = f"{path}.env[{index}]", variable.get("name", "")
+        if not name:
+            yield fields.required(f"{at}.name")
+        else:
+            for sentence in pod_names.variable(name):
+                yield fields.invalid(f"{at}.name", name, sentence)
+        if (source := variable.get("valueFrom")) is not None:
+            yield from _value_from(source, f"{at}.valueFrom", has_value=bool(variable.get("value")))
+    for index, source in enumerate(container.get("envFrom") or ()):
+        yield from _from(source, f"{path}.envFrom", index)
+
+
+def _value_from(source: Object, path: str, *, has_value: bool) -> Errors:
+    if (field := source.get("fieldRef")) is not None:
+        yield from pod_fields.field_ref(field, f"{path}.fieldRef", pod_fields.IN_VARIABLES)
+    if (resource := source.get("resourceFieldRef")) is not None:
+        yield from pod_fields.resource_ref(resource, f"{path}.resourceFieldRef", in_volume=False)
+    for name in ("configMapKeyRef", "secretKeyRef"):
+        if (key := source.get(name)) is not None:
+            yield from _key(key, f"{path}.{name}")
+    if (file := source.get("fileKeyRef")) is not None:
+        yield from _file_key(file, f"{path}.fileKeyRef")
+    given = sum(name in source for name in SOURCES)
+    if not given:
+        yield fields.invalid(path, "", f"needs one of {', '.join(SOURCES)}")
+    elif has_value:
+        yield fields.invalid(path, "", "a variable with a value takes it from nowhere else")
+    elif given > 1:
+        yield fields.invalid(path, "", "a variable takes its value from one place")
+
+
+def _key(reference: Object, path: str) -> Errors:
+    for sentence in names.dns_subdomain(reference.get("name", "")):
+        yield fields.invalid(f"{path}.name", reference.get("name", ""), sentence)
+    key = reference.get("key", "")
+    if not key:
+        yield fields.required(f"{path}.key")
+    else:
+        for sentence in names.config_map_key(key):
+            yield fields.invalid(f"{path}.key", key, sentence)
+
+
+def _file_key(reference: Object, path: str) -> Errors:
+    for name, check in (("key", pod_names.variable), ("volumeName", names.dns_label)):
+        value = reference.get(name, "")
+        if not value:
+            yield fields.required(f"{path}.{name}")
+        else:
+            for sentence in check(value):
+                yield fields.invalid(f"{path}.{name}", value, sentence)
+    if not reference.get("path"):
+        yield fields.required(f"{path}.path")
+    else:
+        yield from no_backsteps(reference["path"], f"{path}.path")
+
+
+def _from(source: Object, path: str, index: int) -> Errors:
+    at = f"{path}[{index}]"
+    prefix = source.get("prefix", "")
+    for sentence in pod_names.variable(prefix) if prefix else ():
+        yield fields.invalid(f"{at}.prefix", prefix, sentence)
+    given = [name for name in ("configMapRef", "secretRef") if name in source]
+    for name in given:
+        target = source[name].get("name", "")
+        if not target:
+            yield fields.required(f"{at}.{name}.name")
+        else:
+            for sentence in names.dns_subdomain(target):
+                yield fields.invalid(f"{at}.{name}.name", target, sentence)
+    if len(given) != 1:
+        yield fields.invalid(path, "", "needs one of configMapRef and secretRef")
+
+
+def file_volume_errors(container: Object, path: str, volumes: dict[str, Object]) -> Errors:
+    """Files with variables are written by a container before, so they lie in an emptyDir."""
+    for index, variable in enumerate(container.get("env") or ()):
+        file = (variable.get("valueFrom") or {}).get("fileKeyRef")
+        if file is None:
+            continue
+        at, name = f"{path}.env[{index}].valueFrom.fileKeyRef.volumeName", file.get("volumeName", "")
+        if name not in volumes:
+            yield fields.not_found(at, name)
+        elif "emptyDir" not in volumes[name]:
+            yield fields.invalid(at, name, "must be an emptyDir")

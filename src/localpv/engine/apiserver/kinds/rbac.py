@@ -1,0 +1,123 @@
+"""Roles and their bindings. What they allow is evaluated elsewhere; here is what they may look like."""
+
+from __future__ import annotations
+
+from localpv.api import fields, names, selectors, well_known
+from localpv.api.fields import FieldErrors
+from localpv.api.objects import Object
+from localpv.engine.apiserver.kinds.base import Strategy
+
+
+class _Rbac(Strategy):
+    generation = False
+    allow_create_on_update = True
+
+    def validate_name(self, name: str) -> list[str]:
+        # system:node and its like are no DNS names; whatever fits between two slashes of a path will do.
+        return names.path_segment(name)
+
+
+class Role(_Rbac):
+    def validate(self, obj: Object) -> FieldErrors:
+        return _wrong_rules(obj, namespaced=True)
+
+
+class ClusterRole(_Rbac):
+    def validate(self, obj: Object) -> FieldErrors:
+        errors = _wrong_rules(obj, namespaced=False)
+        aggregation = obj.get("aggregationRule")
+        if aggregation is not None:
+            path = "aggregationRule.clusterRoleSelectors"
+            chosen = aggregation.get("clusterRoleSelectors") or []
+            if not chosen:
+                errors.append(fields.required(path, "an aggregation needs at least one selector of roles"))
+            for index, selector in enumerate(chosen):
+                if problems := selectors.validate(selector, f"{path}[{index}]"):
+                    errors += [*problems, fields.invalid(f"{path}[{index}]", selector, "cannot be read")]
+        return errors
+
+
+class RoleBinding(_Rbac):
+    role_kinds: tuple[str, ...] = ("Role", "ClusterRole")
+    namespaced = True
+
+    def default(self, obj: Object) -> None:
+        role = obj.setdefault("roleRef", {})
+        if not role.get("apiGroup"):
+            role["apiGroup"] = well_known.RBAC_GROUP
+        for subject in obj.get("subjects", ()):
+            if not subject.get("apiGroup") and subject.get("kind") in ("User", "Group"):
+                subject["apiGroup"] = well_known.RBAC_GROUP
+
+    def validate(self, obj: Object) -> FieldErrors:
+        role = obj["roleRef"]
+        errors: FieldErrors = []
+        if role["apiGroup"] != well_known.RBAC_GROUP:
+            errors.append(fields.not_supported("roleRef.apiGroup", role["apiGroup"], (well_known.RBAC_GROUP,)))
+        if role.get("kind", "") not in self.role_kinds:
+            errors.append(fields.not_supported("roleRef.kind", role.get("kind", ""), self.role_kinds))
+        if name := role.get("name"):
+            errors += [fields.invalid("roleRef.name", name, problem) for problem in names.path_segment(name)]
+        else:
+            errors.append(fields.required("roleRef.name"))
+        for index, subject in enumerate(obj.get("subjects", ())):
+            errors += _wrong_subject(subject, f"subjects[{index}]", namespaced=self.namespaced)
+        return errors
+
+    def validate_update(self, obj: Object, old: Object) -> FieldErrors:
+        if obj["roleRef"] != old["roleRef"]:
+            why = "cannot change: delete the binding and create it with the other role"
+            return [fields.invalid("roleRef", obj["roleRef"], why)]
+        return []
+
+
+class ClusterRoleBinding(RoleBinding):
+    role_kinds = ("ClusterRole",)
+    namespaced = False
+
+
+def _wrong_rules(obj: Object, *, namespaced: bool) -> FieldErrors:
+    return [
+        error
+        for index, rule in enumerate(obj.get("rules") or ())
+        for error in _wrong_rule(rule, f"rules[{index}]", namespaced=namespaced)
+    ]
+
+
+def _wrong_rule(rule: Object, path: str, *, namespaced: bool) -> FieldErrors:
+    errors = []
+    if not rule.get("verbs"):
+        errors.append(fields.required(f"{path}.verbs", "a rule needs at least one verb"))
+    if urls := rule.get("nonResourceURLs"):
+        if namespaced:
+            errors.append(fields.invalid(f"{path}.nonResourceURLs", urls, "only a ClusterRole can allow URLs"))
+        if rule.get("apiGroups") or rule.get("resources") or rule.get("resourceNames"):
+            why = "a rule is either about resources or about URLs, not both"
+            errors.append(fields.invalid(f"{path}.nonResourceURLs", urls, why))
+        return errors
+    if not rule.get("apiGroups"):
+        errors.append(fields.required(f"{path}.apiGroups", "a rule about resources needs at least one API group"))
+    if not rule.get("resources"):
+        errors.append(fields.required(f"{path}.resources", "a rule about resources needs at least one of them"))
+    return errors
+
+
+def _wrong_subject(subject: Object, path: str, *, namespaced: bool) -> FieldErrors:
+    errors: FieldErrors = []
+    name, group = subject.get("name", ""), subject.get("apiGroup", "")
+    if not name:
+        errors.append(fields.required(f"{path}.name"))
+    match subject.get("kind", ""):
+        case "ServiceAccount":
+            if name:
+                errors += [fields.invalid(f"{path}.name", name, problem) for problem in names.dns_subdomain(name)]
+            if group:
+                errors.append(fields.not_supported(f"{path}.apiGroup", group, ("",)))
+            if not namespaced and not subject.get("namespace"):
+                errors.append(fields.required(f"{path}.namespace"))
+        case "User" | "Group":
+            if group != well_known.RBAC_GROUP:
+                errors.append(fields.not_supported(f"{path}.apiGroup", group, (well_known.RBAC_GROUP,)))
+        case kind:
+            errors.append(fields.not_supported(f"{path}.kind", kind, ("ServiceAccount", "User", "Group")))
+    return errors

@@ -1,0 +1,129 @@
+"""The kinds that the server serves: the built-in ones, and those that CustomResourceDefinitions add."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from localpv.api.objects import Object
+from localpv.api.resources import REVIEWS, Resource
+from localpv.api.schema.node import Node
+from localpv.engine.apiserver.kinds.base import Strategy
+from localpv.engine.apiserver.kinds.workload_common import BUILT_IN as SCALE
+from localpv.engine.apiserver.kinds.workload_common import ScalePaths
+from localpv.engine.store.table import Row
+
+_decode: Callable[[bytes], Object] = msgspec.json.Decoder().decode
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Kind:
+    """A resource with all that is needed to serve it."""
+
+    resource: Resource
+    strategy: Strategy
+    load_node: Callable[[], Node]
+    """Schemas are built when first needed: most kinds are never used on a given machine."""
+
+    to_stored: Callable[[Object], Object] | None = None
+    """This version's form to the stored one, where they differ (events, kinds with several versions)."""
+    from_stored: Callable[[Object], Object] | None = None
+
+    in_force_since: int = 0
+    """For custom kinds: the revision at which their schema became what it is. What was stored before is read through
+    `brought_up_to_date`: defaults and unknown fields are those of the schema of now."""
+    brought_up_to_date: Callable[[Object], Object] | None = None
+
+    version_spec: Object | None = None
+    """For custom kinds: the entry of spec.versions in the CustomResourceDefinition."""
+
+    deprecation: str = ""
+    """Told with every answer about a version that its definition calls deprecated."""
+
+    scale: ScalePaths = SCALE
+    """Where the scale subresource, if there is one, finds its numbers."""
+
+    _node: Node | None = None
+
+    @property
+    def node(self) -> Node:
+        if self._node is None:
+            self._node = self.load_node()
+        return self._node
+
+    def is_served_as_stored(self, row: Row) -> bool:
+        """Whether clients of this version get the stored text as it is."""
+        return self.from_stored is None and (self.brought_up_to_date is None or row.revision >= self.in_force_since)
+
+    def read(self, row: Row) -> Object:
+        """A fresh copy of a stored object as clients of this version see it."""
+        obj = _decode(row.value)
+        if self.brought_up_to_date is not None and row.revision < self.in_force_since:
+            obj = self.brought_up_to_date(obj)
+        return obj if self.from_stored is None else self.from_stored(obj)
+
+    def key(self, namespace: str, name: str) -> str:
+        return f"{namespace}/{name}" if self.resource.namespaced else name
+
+    def scope(self, namespace: str) -> str:
+        """What the keys of one namespace start with; empty for all of them."""
+        return f"{namespace}/" if self.resource.namespaced and namespace else ""
+
+
+class Kinds:
+    """Kinds by their address."""
+
+    def __init__(self, built_in: Iterable[Kind]) -> None:
+        self._built_in = list(built_in)
+        self._custom: dict[str, list[Kind]] = {}
+        self._by_address: dict[tuple[str, str, str], Kind] = {}
+        self._by_prefix: dict[str, Kind] = {}
+        self._changed: list[Callable[[], None]] = []
+        self._rebuild()
+
+    def find(self, group: str, version: str, plural: str) -> Kind | None:
+        return self._by_address.get((group, version, plural))
+
+    def by_kind(self, api_version: str, kind: str) -> Kind | None:
+        """For owner references and the like, which name kinds and not addresses."""
+        for candidate in self.all():
+            if candidate.resource.kind == kind and candidate.resource.api_version == api_version:
+                return candidate
+        return None
+
+    def stored_in(self, prefix: str) -> Kind | None:
+        """The kind in whose form the objects behind a storage prefix are kept."""
+        return self._by_prefix.get(prefix)
+
+    def all(self) -> list[Kind]:
+        return list(self._by_address.values())
+
+    def stored(self) -> list[Kind]:
+        """One kind for each storage prefix."""
+        return list(self._by_prefix.values())
+
+    def resources(self) -> Sequence[Resource]:
+        return [kind.resource for kind in self._by_address.values()]
+
+    def set_custom(self, definition_name: str, kinds: list[Kind]) -> None:
+        """Serve these versions for a CustomResourceDefinition, the stored one first; none of them removes it."""
+        if kinds:
+            self._custom[definition_name] = kinds
+        else:
+            self._custom.pop(definition_name, None)
+        self._rebuild()
+        for listener in self._changed:
+            listener()
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        self._changed.append(listener)
+
+    def _rebuild(self) -> None:
+        kinds = [*self._built_in, *(kind for group in self._custom.values() for kind in group)]
+        self._by_address = {(k.resource.group, k.resource.version, k.resource.plural): k for k in kinds}
+        self._by_prefix = {}
+        for kind in kinds:
+            if kind.to_stored is None and kind.resource not in REVIEWS:
+                self._by_prefix.setdefault(kind.resource.storage_prefix, kind)

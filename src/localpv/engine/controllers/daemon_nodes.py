@@ -1,0 +1,86 @@
+"""Which nodes a DaemonSet means, and its pods for them. Computes, never waits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from localpv.api import kinds, node_selector, well_known
+from localpv.api.kinds import DaemonSet, Node, ObjectMeta
+from localpv.api.objects import Object
+from localpv.engine.controllers import templates
+from localpv.engine.controllers.pods import Pod
+from localpv.engine.scheduler import pod_info, taints
+
+GENERATION = "pod-template-generation"
+
+_TOLERATED = {
+    well_known.NOT_READY: taints.NO_EXECUTE,
+    well_known.UNREACHABLE: taints.NO_EXECUTE,
+    "node.kubernetes.io/disk-pressure": taints.NO_SCHEDULE,
+    "node.kubernetes.io/memory-pressure": taints.NO_SCHEDULE,
+    "node.kubernetes.io/pid-pressure": taints.NO_SCHEDULE,
+    well_known.UNSCHEDULABLE: taints.NO_SCHEDULE,
+}
+_ON_THE_HOSTS_NETWORK = {"node.kubernetes.io/network-unavailable": taints.NO_SCHEDULE}
+"""Trouble of a node that its daemons live with: they are part of what it is."""
+
+
+def pod(of: DaemonSet, node: str, *, revision: str) -> Object:
+    """The pod for one node, which the scheduler can place nowhere else."""
+    made = templates.pod(of.spec.template, of)
+    made["metadata"]["labels"][well_known.REVISION_HASH] = revision
+    if generation := of.metadata.annotations.get(well_known.TEMPLATE_GENERATION):
+        made["metadata"]["labels"][GENERATION] = generation
+    spec = made["spec"]
+    spec["tolerations"] = _tolerations(spec)
+    affinity = dict(spec.get("affinity") or {})
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+    affinity["nodeAffinity"] = {
+        **(affinity.get("nodeAffinity") or {}),
+        node_selector.REQUIRED: {"nodeSelectorTerms": [term]},
+    }
+    spec["affinity"] = affinity
+    return made
+
+
+def node_of(pod: Pod) -> str:
+    """The node that a pod is on, or is meant for."""
+    if pod.spec.node_name:
+        return pod.spec.node_name
+    required = ((pod.spec.affinity or {}).get("nodeAffinity") or {}).get(node_selector.REQUIRED) or {}
+    for term in required.get("nodeSelectorTerms") or ():
+        for field in term.get("matchFields") or ():
+            if field.get("key") == "metadata.name" and field.get("operator") == "In":
+                return str(next(iter(field.get("values") or ()), ""))
+    return ""
+
+
+def suits(of: DaemonSet, node: Node) -> tuple[bool, bool]:
+    """Whether a pod should be made for a node, and whether one that is there may stay."""
+    spec: Mapping[str, Any] = of.spec.template.get("spec") or {}
+    if spec.get("nodeName", node.metadata.name) != node.metadata.name:
+        return False, False
+    like = kinds.Pod(
+        metadata=ObjectMeta(name="x"),
+        spec=msgspec.convert({**spec, "tolerations": _tolerations(spec)}, kinds.PodSpec),
+    )
+    wish = pod_info.node_wish(like)
+    if wish is not None and not wish.allows(node):
+        return False, False
+    if not taints.keeps_away(node.spec.taints, like.spec.tolerations):
+        return True, True
+    driven_out = [taint for taint in node.spec.taints if taint.effect == taints.NO_EXECUTE]
+    return False, not taints.keeps_away(driven_out, like.spec.tolerations)
+
+
+def _tolerations(spec: Mapping[str, Any]) -> list[Object]:
+    wanted = _TOLERATED | (_ON_THE_HOSTS_NETWORK if spec.get("hostNetwork") else {})
+    own = [
+        each
+        for each in spec.get("tolerations") or ()
+        if wanted.get(each.get("key", "")) != each.get("effect", "") or not each.get("key")
+    ]
+    return [*own, *({"key": key, "operator": "Exists", "effect": effect} for key, effect in wanted.items())]

@@ -1,0 +1,114 @@
+"""The environment and the command line of a container."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from localpv.api import kinds
+from localpv.engine.kubelet import downward
+from localpv.engine.kubelet.images.store import Config
+from localpv.engine.kubelet.waiting_reasons import BadConfig
+
+_REFERENCE = re.compile(r"\$(?:\$|\(([^)]*)\))")
+
+
+class Sources(Protocol):
+    """Where values come from; None when there is no such object."""
+
+    async def config_map(self, namespace: str, name: str) -> Mapping[str, bytes] | None: ...
+
+    async def secret(self, namespace: str, name: str) -> Mapping[str, bytes] | None: ...
+
+
+def expand(text: str, values: Mapping[str, str]) -> str:
+    """Replace $(NAME) by a value that is known; $$ is a dollar, and what is not known stays as it is."""
+
+    def one(found: re.Match[str]) -> str:
+        if found[0] == "$$":
+            return "$"
+        return values.get(found[1], found[0])
+
+    return _REFERENCE.sub(one, text)
+
+
+def command(container: kinds.Container, config: Config, values: Mapping[str, str]) -> list[str]:
+    """What to run: a command of the container replaces all that the image says, its args only the image's."""
+    words = [expand(word, values) for word in container.command] or list(config.entrypoint or ())
+    if container.args:
+        return words + [expand(word, values) for word in container.args]
+    # The image's own words are taken as they are.
+    return words if container.command else words + list(config.cmd or ())
+
+
+class Environment:
+    """Works out the variables of containers."""
+
+    def __init__(self, sources: Sources, *, machine: dict[str, str], host_ip: str) -> None:
+        self._sources = sources
+        self._machine = machine
+        self._host_ip = host_ip
+
+    async def of(self, pod: kinds.Pod, container: kinds.Container) -> dict[str, str]:
+        """What the container asks for, later words winning; without the image's own."""
+        values: dict[str, str] = {}
+        for source in container.env_from:
+            values |= await self._whole(pod.metadata.namespace, source)
+        for variable in container.env:
+            if variable.value_from is None:
+                values[variable.name] = expand(variable.value, values)
+                continue
+            found = await self._value(pod, container, variable.value_from)
+            if found is not None:
+                values[variable.name] = found
+        return values
+
+    async def _whole(self, namespace: str, source: kinds.EnvFromSource) -> dict[str, str]:
+        if source.config_map_ref is not None:
+            reference, kind = source.config_map_ref, "configmap"
+            data = await self._sources.config_map(namespace, reference.name)
+        elif source.secret_ref is not None:
+            reference, kind = source.secret_ref, "secret"
+            data = await self._sources.secret(namespace, reference.name)
+        else:
+            return {}
+        if data is None:
+            if reference.optional:
+                return {}
+            raise BadConfig(f'{kind} "{reference.name}" not found')
+        return {f"{source.prefix}{key}": _text(value) for key, value in sorted(data.items())}
+
+    async def _value(self, pod: kinds.Pod, container: kinds.Container, source: kinds.EnvVarSource) -> str | None:
+        if source.field_ref is not None:
+            return downward.field(pod, source.field_ref.field_path, host_ip=self._host_ip)
+        if source.resource_field_ref is not None:
+            return downward.resource(pod, container, source.resource_field_ref, machine=self._machine)
+        namespace = pod.metadata.namespace
+        if (key := source.config_map_key_ref) is not None:
+            return _keyed(key, "ConfigMap", namespace, await self._sources.config_map(namespace, key.name))
+        if (key := source.secret_key_ref) is not None:
+            return _keyed(key, "Secret", namespace, await self._sources.secret(namespace, key.name))
+        return None
+
+
+def _keyed(key: kinds.KeySelector, kind: str, namespace: str, data: Mapping[str, bytes] | None) -> str | None:
+    if data is not None and key.key in data:
+        return _text(data[key.key])
+    if key.optional:
+        return None
+    if data is None:
+        raise BadConfig(f'{kind.lower()} "{key.name}" not found')
+    raise BadConfig(f"couldn't find key {key.key} in {kind} {namespace}/{key.name}")
+
+
+def _text(value: bytes) -> str:
+    return value.decode(errors="surrogateescape")
+
+
+def merged(config: Config, values: Mapping[str, str], host_name: str) -> Sequence[str]:
+    """NAME=VALUE for the runtime: the image's, then ours, then the container's."""
+    whole = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+    whole |= dict(word.split("=", 1) for word in config.env or () if "=" in word)
+    whole |= {"HOSTNAME": host_name, **values}
+    return [f"{name}={value}" for name, value in whole.items()]

@@ -1,0 +1,72 @@
+"""Events about pods, in the words that users of Kubernetes know."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from localpv.api import kinds
+from localpv.api.kinds import Kind
+from localpv.engine.kubelet.volumes.results import NotReady
+from localpv.engine.kubelet.waiting_reasons import NoImage, NotStarted
+
+
+class Events(Protocol):
+    def tell(self, about: Kind, reason: str, message: str, *, warning: bool = False, part: str = "") -> None: ...
+
+
+class Teller:
+    """Tells what happens to the containers of pods, each container by itself."""
+
+    def __init__(self, events: Events) -> None:
+        self._events = events
+
+    def pulled(self, pod: kinds.Pod, container: kinds.Container) -> None:
+        said = f'Container image "{container.image}" already present on machine'
+        self._events.tell(pod, "Pulled", said, part=part_of(pod, container.name))
+
+    def created(self, pod: kinds.Pod, name: str) -> None:
+        self._events.tell(pod, "Created", f"Created container: {name}", part=part_of(pod, name))
+
+    def started(self, pod: kinds.Pod, name: str) -> None:
+        self._events.tell(pod, "Started", f"Started container {name}", part=part_of(pod, name))
+
+    def killing(self, pod: kinds.Pod, name: str, message: str) -> None:
+        self._events.tell(pod, "Killing", message, part=part_of(pod, name))
+
+    def failed(self, pod: kinds.Pod, name: str, error: NotStarted) -> None:
+        part = part_of(pod, name)
+        if isinstance(error, NoImage):
+            self._events.tell(pod, error.reason, error.message, warning=True, part=part)
+            self._events.tell(pod, "Failed", f"Error: {error.reason}", warning=True, part=part)
+        else:
+            said = f"Error: {error.message}; {error.hint}" if error.hint else f"Error: {error.message}"
+            self._events.tell(pod, "Failed", said, warning=True, part=part)
+
+    def back_off(self, pod: kinds.Pod, name: str) -> None:
+        said = f"Back-off restarting failed container {name} in pod {_whole_name(pod)}"
+        self._events.tell(pod, "BackOff", said, warning=True, part=part_of(pod, name))
+
+    def not_ready(self, pod: kinds.Pod, error: NotReady) -> None:
+        said = f"{error.message}; {error.hint}" if error.hint else error.message
+        self._events.tell(pod, error.event, said, warning=True)
+
+    def whole(self, pod: kinds.Pod, reason: str, message: str) -> None:
+        """The pod as a whole has failed."""
+        self._events.tell(pod, reason, message, warning=True)
+
+
+def back_off_message(pod: kinds.Pod, name: str, delay: float) -> str:
+    """Why a container waits to be started again."""
+    minutes, seconds = divmod(int(delay), 60)
+    told = f"{minutes}m{seconds}s" if minutes else f"{seconds}s"
+    return f"back-off {told} restarting failed container={name} pod={_whole_name(pod)}"
+
+
+def part_of(pod: kinds.Pod, name: str) -> str:
+    """The path of a container in its pod."""
+    lists = "initContainers" if any(one.name == name for one in pod.spec.init_containers) else "containers"
+    return f"spec.{lists}{{{name}}}"
+
+
+def _whole_name(pod: kinds.Pod) -> str:
+    return f"{pod.metadata.name}_{pod.metadata.namespace}({pod.metadata.uid})"

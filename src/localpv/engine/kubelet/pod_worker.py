@@ -1,0 +1,296 @@
+"""One pod, one step: compares what the API wants with what runs on this machine, and does what is missing.
+
+Every step reads the present state of the pod, of the records and of the runtime, so it can be taken at any time and
+after any crash. The order is fixed: volumes before namespaces before containers at the start, the other way round at
+the end, and the Pod object goes last, because with it go the claims that protect the volumes.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import timedelta
+from typing import Protocol
+
+from localpv import errors
+from localpv.api import kinds
+from localpv.api.kinds import StateWaiting
+from localpv.client.objects import Objects
+from localpv.engine.kubelet import bundle, files, pod_actions
+from localpv.engine.kubelet.container_start import Starter
+from localpv.engine.kubelet.events import Teller
+from localpv.engine.kubelet.garbage_collection import Undertaker
+from localpv.engine.kubelet.paths import Places
+from localpv.engine.kubelet.pod_state import Live
+from localpv.engine.kubelet.records import Record, Records
+from localpv.engine.kubelet.status_writer import StatusWriter
+from localpv.engine.kubelet.supervisor import Keeper
+from localpv.engine.kubelet.volumes.results import NotReady, Prepared
+from localpv.engine.kubelet.waiting_reasons import NoImage, NotStarted, RunError
+from localpv.engine.scheduler import admission
+from localpv.host.sandboxes import Sandboxes
+from localpv.runtime.clock import Clock
+from localpv.runtime.controller import Done, LookAgain, Outcome
+
+IMAGE_SECONDS = 2.0
+"""How often to look for an image that is missing: somebody may be importing it."""
+
+RETRY_SECONDS = 10.0
+"""How often to try again what a container's configuration asks for and is not there."""
+
+REFRESH_SECONDS = 60.0
+"""How often volumes made from ConfigMaps and Secrets are brought up to date."""
+
+FORCED_SECONDS = 1.0
+"""What containers get whose pod was deleted without waiting for them."""
+
+FINISHED = ("Succeeded", "Failed")
+
+log = logging.getLogger(__name__)
+
+
+class Volumes(Protocol):
+    async def set_up(self, pod: kinds.Pod) -> Mapping[str, Prepared]: ...
+
+    async def refresh(self, pod: kinds.Pod) -> None: ...
+
+
+Admit = Callable[[kinds.Pod], Awaitable[tuple[str, str] | None]]
+"""Why a pod that was put on this node cannot run here: a reason and a message; None when it can."""
+
+
+class Worker:
+    """Looks after the pods of this machine, one step at a time."""
+
+    def __init__(
+        self,
+        *,
+        node: str,
+        find: Callable[[str], kinds.Pod | None],
+        objects: Objects[kinds.Pod],
+        volumes: Volumes,
+        sandboxes: Sandboxes,
+        starter: Starter,
+        keeper: Keeper,
+        undertaker: Undertaker,
+        records: Records,
+        places: Places,
+        status: StatusWriter,
+        teller: Teller,
+        clock: Clock,
+        admit: Admit | None = None,
+    ) -> None:
+        self._node = node
+        self._find, self._objects = find, objects
+        self._volumes, self._sandboxes = volumes, sandboxes
+        self._starter, self._keeper, self._undertaker = starter, keeper, undertaker
+        self._records, self._places = records, places
+        self._status, self._teller = status, teller
+        self._clock, self._admit = clock, admit
+        self._live: dict[str, Live] = {}
+
+    def live(self, uid: str) -> Live:
+        return self._live.setdefault(uid, Live())
+
+    async def reconcile(self, uid: str) -> Outcome:
+        pod, live = self._find(uid), self.live(uid)
+        await self._undertaker.collect(uid, pod, live)
+        if pod is None:
+            return await self._clear(uid, live)
+        self._keeper.watch_all(pod, live)
+        if pod.metadata.deleting:
+            return await self._wind_up(pod, live)
+        if pod.status.phase in FINISHED:
+            return await self._settle(pod, live)
+        if (overdue := self._overdue(pod)) is not None:
+            return await self._fail(pod, live, *overdue)
+        if (refused := await self._refused(pod)) is not None:
+            return await self._fail(pod, live, *refused, before=admission.REJECTED)
+        return await self._advance(pod, live)
+
+    async def _advance(self, pod: kinds.Pod, live: Live) -> Outcome:
+        """Bring the pod one step further."""
+        uid = pod.metadata.uid
+        unready: NotReady | None = None
+        try:
+            await self._prepare(pod, live)
+        except NotReady as error:
+            # Nothing new starts. What runs already, in a pod that was adopted, goes on, is looked after, and may end.
+            unready = error
+            self._teller.not_ready(pod, error)
+        made = self._plan(pod, live)
+        trouble: NotStarted | None = None
+        for container in made.start if unready is None else ():
+            try:
+                await self._start(pod, container, live)
+            except NotStarted as error:
+                told = live.waiting.get(container.name)
+                if told is None or told.message != error.message:
+                    self._teller.failed(pod, container.name, error)
+                if not isinstance(error, RunError):  # that one is an attempt like any other, and ended
+                    trouble = error
+                    live.waiting[container.name] = StateWaiting(reason=error.reason, message=error.message)
+        if made.start:
+            made = self._plan(pod, live)
+        for name in made.stop[:1]:
+            self._stop(pod, live, self._records.latest(uid)[name], self._grace(pod), f"Stopping container {name}")
+        for name in made.changed:
+            message = f"Container {name} definition changed, will be restarted"
+            self._stop(pod, live, self._records.latest(uid)[name], self._grace(pod), message)
+        for record in self._records.latest(uid).values():
+            if record.running and (watched := live.watched.get(record.id)) and watched.health.dead:
+                probe = watched.health.dead
+                message = f"Container {record.container} failed {probe} probe, will be restarted"
+                self._stop(pod, live, record, self._grace(pod, record.container, probe), message)
+        for name in made.backing_off.keys() - live.backed_off:
+            live.backed_off.add(name)
+            self._teller.back_off(pod, name)
+        over = made.over and not made.stop
+        await self._status.write(pod, live, made, over=over)
+        if over:
+            return await self._settle(pod, live)
+        if unready is not None:
+            raise unready
+        if made.start and trouble is None:
+            return LookAgain(after=0.0)  # the next init container, or what has come up meanwhile
+        waits = [made.again, self._until_overdue(pod), REFRESH_SECONDS if live.prepared else None]
+        if trouble is not None:
+            waits.append(IMAGE_SECONDS if isinstance(trouble, NoImage) else RETRY_SECONDS)
+        found = [wait for wait in waits if wait is not None]
+        return LookAgain(after=max(min(found), 0.05)) if found else Done()
+
+    async def _prepare(self, pod: kinds.Pod, live: Live) -> None:
+        """Volumes, then namespaces; NotReady when a volume cannot be served now, which the loop tries again."""
+        uid = pod.metadata.uid
+        if live.prepared is None:
+            live.prepared = await self._volumes.set_up(pod)
+        else:
+            try:
+                await self._volumes.refresh(pod)
+            except NotReady as error:
+                self._teller.not_ready(pod, error)
+        if not live.sandbox:
+            names = bundle.shared_namespaces(pod)
+            folder = self._places.sandbox(uid)
+            await self._sandboxes.make(folder, namespaces=names, host_name=files.host_name(pod, node=self._node))
+            live.sandbox = True
+
+    async def _start(self, pod: kinds.Pod, container: kinds.Container, live: Live) -> None:
+        assert live.prepared is not None
+        attempts = self._records.of(pod.metadata.uid).get(container.name, [])
+        delay = pod_actions.next_delay(attempts[-1]) if attempts else 0.0
+        self._starter.find_image(container)
+        if container.name not in live.waiting:
+            self._teller.pulled(pod, container)
+        record = await self._starter.create(pod, container, live.prepared, delay=delay)
+        self._teller.created(pod, container.name)
+        record = await self._starter.start(record)
+        self._teller.started(pod, container.name)
+        live.waiting.pop(container.name, None)
+        live.backed_off.discard(container.name)
+        self._keeper.watch(pod, container, record, live)
+        await self._keeper.started(pod, container, record, live)
+        await self._undertaker.forget_old(record)
+
+    def _plan(self, pod: kinds.Pod, live: Live) -> pod_actions.Plan:
+        def started(record: Record) -> bool:
+            watched = live.watched.get(record.id)
+            return watched is not None and watched.health.started
+
+        latest = self._records.latest(pod.metadata.uid)
+        return pod_actions.plan(pod, latest, now=self._clock.now(), boot=self._starter.boot, started=started)
+
+    async def _fail(self, pod: kinds.Pod, live: Live, reason: str, message: str, *, before: str = "") -> Outcome:
+        """The pod as a whole has failed: end what runs, then say so."""
+        if self._stop_next(pod, live, self._grace(pod)):
+            return Done()
+        await self._status.write(
+            pod, live, pod_actions.Plan(over=True), over=True, reason=reason, message=before + message
+        )
+        self._teller.whole(pod, reason, message)
+        return await self._settle(pod, live)
+
+    async def _settle(self, pod: kinds.Pod, live: Live) -> Outcome:
+        """A pod that has finished keeps its logs and nothing else."""
+        if live.settled or self._stop_next(pod, live, self._grace(pod)):
+            return Done()
+        await self._undertaker.release(pod.metadata.uid)
+        live.settled, live.prepared, live.sandbox = True, None, False
+        return Done()
+
+    async def _wind_up(self, pod: kinds.Pod, live: Live) -> Outcome:
+        """A pod that is being deleted: its containers, its volumes, then the object itself."""
+        assert pod.metadata.deletion_timestamp is not None
+        left = kinds.read_time(pod.metadata.deletion_timestamp) - self._clock.now()
+        if self._stop_next(pod, live, max(left.total_seconds(), FORCED_SECONDS)):
+            await self._status.write(pod, live, self._plan(pod, live))
+            return Done()
+        if pod.status.phase not in FINISHED:
+            await self._status.write(pod, live, self._plan(pod, live), over=True)
+        uid, meta = pod.metadata.uid, pod.metadata
+        await self._undertaker.release(uid)
+        live.prepared, live.sandbox = None, False
+        try:
+            await self._objects.delete(meta.name, meta.namespace, uid=uid, grace_seconds=0)
+        except (errors.NotFound, errors.Conflict):
+            log.debug("pod was gone already pod=%s uid=%s", meta.key, uid)
+        # The rest goes when the object has: until then somebody may want to read the logs.
+        return Done()
+
+    async def _clear(self, uid: str, live: Live) -> Outcome:
+        """The object is gone, by force or while nobody looked: nothing of it stays."""
+        waits = False
+        for record in self._records.latest(uid).values():
+            if record.end is None:
+                self._keeper.watch_stranger(record, live)
+                self._keeper.stop(None, record, live, FORCED_SECONDS)
+                waits = True
+        if waits:
+            return Done()
+        await self._undertaker.release(uid)
+        await self._undertaker.bury_pod(uid)
+        self._live.pop(uid, None)
+        return Done()
+
+    def _stop_next(self, pod: kinds.Pod, live: Live, grace: float) -> bool:
+        """Order the next containers to end; whether any is left."""
+        latest = self._records.latest(pod.metadata.uid)
+        steps = pod_actions.stop_order(pod, latest)
+        for name in steps[0] if steps else ():
+            self._stop(pod, live, latest[name], grace, f"Stopping container {name}")
+        return bool(steps)
+
+    def _stop(self, pod: kinds.Pod, live: Live, record: Record, grace: float, message: str) -> None:
+        if self._keeper.stop(pod, record, live, grace):
+            self._teller.killing(pod, record.container, message)
+
+    async def _refused(self, pod: kinds.Pod) -> tuple[str, str] | None:
+        """Asked once, before anything of the pod is on this machine."""
+        if self._admit is None or pod.status.start_time or self._records.of(pod.metadata.uid):
+            return None
+        return await self._admit(pod)
+
+    def _overdue(self, pod: kinds.Pod) -> tuple[str, str] | None:
+        left = self._until_overdue(pod)
+        if left is None or left > 0:
+            return None
+        return "DeadlineExceeded", "Pod was active on the node longer than the specified deadline"
+
+    def _until_overdue(self, pod: kinds.Pod) -> float | None:
+        started, seconds = pod.status.start_time, pod.spec.active_deadline_seconds
+        if started is None or seconds is None:
+            return None
+        return (kinds.read_time(started) + timedelta(seconds=seconds) - self._clock.now()).total_seconds()
+
+    def _grace(self, pod: kinds.Pod, container: str = "", probe: str = "") -> float:
+        """How long containers have to end; a probe may give its own container another time."""
+        seconds = pod.spec.termination_grace_period_seconds
+        if (spec := _spec_of(pod, container)) is not None:
+            failed = spec.liveness_probe if probe == "liveness" else spec.startup_probe
+            if failed is not None and failed.termination_grace_period_seconds is not None:
+                seconds = failed.termination_grace_period_seconds
+        return float(30 if seconds is None else seconds)
+
+
+def _spec_of(pod: kinds.Pod, name: str) -> kinds.Container | None:
+    return next((one for one in (*pod.spec.containers, *pod.spec.init_containers) if one.name == name), None)

@@ -1,0 +1,165 @@
+"""Runs the pods of one machine: hears of them, gives each its turns, and adopts what ran before this process did."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Any, Protocol
+
+from localpv.api import kinds
+from localpv.client.cache import Cache
+from localpv.client.client import Client
+from localpv.client.objects import Selection
+from localpv.engine.kubelet import container_start, garbage_collection, pod_worker
+from localpv.engine.kubelet.container_start import Starter
+from localpv.engine.kubelet.environment import Environment, Sources
+from localpv.engine.kubelet.events import Events, Teller
+from localpv.engine.kubelet.garbage_collection import Undertaker
+from localpv.engine.kubelet.images.store import Images
+from localpv.engine.kubelet.log_rotation import Rotator
+from localpv.engine.kubelet.paths import Places
+from localpv.engine.kubelet.pod_worker import Admit, Worker
+from localpv.engine.kubelet.probes import Prober
+from localpv.engine.kubelet.records import Records
+from localpv.engine.kubelet.status_writer import StatusWriter
+from localpv.engine.kubelet.supervisor import Keeper
+from localpv.host.containers import Containers, Features
+from localpv.host.layers import Layers
+from localpv.host.sandboxes import Sandboxes
+from localpv.runtime.backoff import KeyedBackoff
+from localpv.runtime.clock import Clock
+from localpv.runtime.controller import Controller
+from localpv.runtime.queue import WorkQueue
+
+AT_ONCE = 128
+"""Pods that are worked on at the same time: more than a machine has, so that none waits for another's hung volume."""
+
+FIRST_RETRY, LONGEST_RETRY = 0.2, 30.0
+
+log = logging.getLogger(__name__)
+
+
+class Volumes(pod_worker.Volumes, garbage_collection.Volumes, container_start.SubPaths, Protocol):
+    """The volumes of pods: `engine.kubelet.volumes.volume_manager.PodVolumes`."""
+
+
+class PodRunner:
+    """Somebody must own the task of `run`."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        node: str,
+        host_ip: str,
+        boot: str,
+        machine: dict[str, str],
+        places: Places,
+        images: Images,
+        containers: Containers,
+        sandboxes: Sandboxes,
+        layers: Layers,
+        volumes: Volumes,
+        sources: Sources,
+        events: Events,
+        clock: Clock,
+        admit: Admit | None = None,
+        features: Features | None = None,
+    ) -> None:
+        objects = client.objects(kinds.Pod)
+        self.pods: Cache[kinds.Pod] = Cache(
+            objects,
+            clock=clock,
+            selection=Selection(fields=f"spec.nodeName={node}"),
+            indexes={"uid": lambda pod: (pod.metadata.uid,)},
+        )
+        self.records, self._containers = Records(places), containers
+        self._queue: WorkQueue[str] = WorkQueue(
+            clock=clock, backoff=KeyedBackoff(first=FIRST_RETRY, most=LONGEST_RETRY)
+        )
+        self._tasks: asyncio.TaskGroup | None = None
+        self._rotator = Rotator(containers=containers, records=self.records, clock=clock)
+        self._undertaker = Undertaker(
+            containers=containers,
+            layers=layers,
+            sandboxes=sandboxes,
+            volumes=volumes,
+            records=self.records,
+            places=places,
+            clock=clock,
+        )
+        keeper = Keeper(
+            containers=containers,
+            prober=Prober(containers=containers, sandboxes=sandboxes, clock=clock),
+            records=self.records,
+            places=places,
+            events=events,
+            clock=clock,
+            wake=self._queue.add,
+            own=self._own,
+        )
+        starter = Starter(
+            node=node,
+            boot=boot,
+            places=places,
+            records=self.records,
+            images=images,
+            environment=Environment(sources, machine=machine, host_ip=host_ip),
+            layers=layers,
+            containers=containers,
+            volumes=volumes,
+            clock=clock,
+            features=features or Features(),
+        )
+        self._worker = Worker(
+            node=node,
+            find=self._find,
+            objects=objects,
+            volumes=volumes,
+            sandboxes=sandboxes,
+            starter=starter,
+            keeper=keeper,
+            undertaker=self._undertaker,
+            records=self.records,
+            places=places,
+            status=StatusWriter(objects=objects, records=self.records, host_ip=host_ip, clock=clock),
+            teller=Teller(events),
+            clock=clock,
+            admit=admit,
+        )
+        self._controller = Controller("pods", self._worker.reconcile, queue=self._queue, clock=clock, workers=AT_ONCE)
+
+    async def run(self) -> None:
+        """Run pods until cancelled; the containers go on without us."""
+        async with asyncio.TaskGroup() as group:
+            self._tasks = group
+            await self._undertaker.remove_strangers(self.records.load())
+            group.create_task(self.pods.run(), name="pods of this node")
+            group.create_task(self._rotator.run(), name="logs of pods")
+            # Not before all pods are known: those that seem unknown are ended and cleared away.
+            await self.pods.wait_synced()
+            self.pods.on_change(self._changed)
+            for uid in await self._undertaker.leftovers():
+                self._queue.add(uid)
+            await self._controller.run()
+
+    def _changed(self, old: kinds.Pod | None, new: kinds.Pod | None) -> None:
+        for pod in (old, new):
+            if pod is not None:
+                self._queue.add(pod.metadata.uid)
+
+    def _find(self, uid: str) -> kinds.Pod | None:
+        return next(iter(self.pods.find("uid", uid)), None)
+
+    def _own(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        assert self._tasks is not None
+        return self._tasks.create_task(_guarded(work))
+
+
+async def _guarded(work: Coroutine[Any, Any, None]) -> None:
+    """One container's trouble is not the others'."""
+    try:
+        await work
+    except Exception:
+        log.exception("mistake while a container was looked after")

@@ -1,0 +1,153 @@
+"""Watching over the containers that run: their end, their probes, their hooks, and the order to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from localpv.api import kinds
+from localpv.engine.kubelet import probes, termination
+from localpv.engine.kubelet.paths import Places
+from localpv.engine.kubelet.pod_state import Live, Watched
+from localpv.engine.kubelet.probes import Health, Prober
+from localpv.engine.kubelet.records import Record, Records
+from localpv.engine.kubelet.termination import Stop
+from localpv.host.containers import Containers
+from localpv.observe.events import Events
+from localpv.runtime.clock import Clock
+
+HOOK_SECONDS = 600.0
+"""A hook after the start has no limit of its own; the container waits for it."""
+
+log = logging.getLogger(__name__)
+
+
+class Keeper:
+    """Holds on to running containers. `own` must give each task an owner."""
+
+    def __init__(
+        self,
+        *,
+        containers: Containers,
+        prober: Prober,
+        records: Records,
+        places: Places,
+        events: Events,
+        clock: Clock,
+        wake: Callable[[str], None],
+        own: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
+    ) -> None:
+        self._containers, self._prober = containers, prober
+        self._records, self._places = records, places
+        self._events, self._clock = events, clock
+        self._wake, self._own = wake, own
+
+    def watch_all(self, pod: kinds.Pod, live: Live) -> None:
+        """Watch every container of a pod that runs and is not watched yet: those from before a restart of ours."""
+        by_name = {one.name: one for one in (*pod.spec.init_containers, *pod.spec.containers)}
+        for record in self._records.latest(pod.metadata.uid).values():
+            if record.running and record.id not in live.watched and record.container in by_name:
+                self.watch(pod, by_name[record.container], record, live)
+
+    def watch(self, pod: kinds.Pod, container: kinds.Container, record: Record, live: Live) -> None:
+        """Be told when a container ends, and probe it until then."""
+        watched = self._watch(record, live, probes.fresh(container))
+        if not probes.has_probes(container):
+            return
+        known = next((one for one in pod.status.container_statuses if one.container_id.endswith(record.id)), None)
+        if known is not None and known.started:
+            # From before a restart of ours: what was known of it still holds until a probe says otherwise.
+            watched.health.started, watched.health.ready = True, known.ready
+        lists = "initContainers" if container in pod.spec.init_containers else "containers"
+        about = f"{pod.metadata.key} {lists} {container.name}"
+
+        def unhealthy(probe: str, found: str) -> None:
+            log.debug("probe failed container=%s probe=%s found=%s", about, probe, found)
+            self._events.tell(pod, "Unhealthy", f"{probe} probe failed: {found.strip()}", warning=True)
+
+        work = self._prober.run(
+            container,
+            self._records.bundle(record),
+            self._places.sandbox(record.pod_uid),
+            watched.health,
+            changed=lambda: self._wake(record.pod_uid),
+            unhealthy=unhealthy,
+        )
+        watched.probes = self._own(work)
+
+    def watch_stranger(self, record: Record, live: Live) -> None:
+        """Watch a container whose pod is not known any more."""
+        if record.id not in live.watched:
+            self._watch(record, live, Health(started=True, ready=False))
+
+    def _watch(self, record: Record, live: Live, health: Health) -> Watched:
+        ended = asyncio.Event()
+
+        def told() -> None:
+            ended.set()
+            self._wake(record.pod_uid)
+
+        watched = Watched(ended, self._containers.watch(self._records.bundle(record), told), health)
+        live.watched[record.id] = watched
+        return watched
+
+    async def started(self, pod: kinds.Pod, container: kinds.Container, record: Record, live: Live) -> None:
+        """Run the hook after the start; a container whose hook fails is ended."""
+        hook = container.lifecycle.post_start if container.lifecycle is not None else None
+        if hook is None or await self._hook(hook, container, record, HOOK_SECONDS):
+            return
+        self._events.tell(pod, "FailedPostStartHook", "PostStartHook failed", warning=True)
+        self.stop(pod, record, live, float(pod.spec.termination_grace_period_seconds or 30))
+
+    async def _hook(
+        self, hook: kinds.LifecycleHandler, container: kinds.Container, record: Record, seconds: float
+    ) -> bool:
+        if hook.sleep is not None:
+            await self._clock.sleep(hook.sleep.seconds)
+            return True
+        probe = kinds.Probe(exec=hook.exec, http_get=hook.http_get, timeout_seconds=max(int(seconds), 1))
+        sandbox = self._places.sandbox(record.pod_uid)
+        wrong = await self._prober.ask(probe, container, self._records.bundle(record), sandbox)
+        if wrong:
+            log.info("hook failed id=%s reason=%s", record.id, wrong)
+        return not wrong
+
+    def stop(self, pod: kinds.Pod | None, record: Record, live: Live, grace: float) -> bool:
+        """Begin to end a container, or hurry it; True when it has just begun."""
+        deadline = self._clock.monotonic() + grace
+        watched = live.watched.get(record.id)
+        if watched is None:
+            return False
+        if watched.stop is not None:
+            watched.stop.hurry(deadline)
+            return False
+        if watched.probes is not None:
+            watched.probes.cancel()
+        watched.health.ready = False
+        watched.stop = Stop(
+            self._records.bundle(record), watched.ended, deadline, termination.signal_number(record.stop_signal)
+        )
+        self._own(self._see_through(pod, record, watched.stop))
+        return True
+
+    async def _see_through(self, pod: kinds.Pod | None, record: Record, stop: Stop) -> None:
+        container = _spec_of(pod, record.container)
+        handler = container.lifecycle.pre_stop if container is not None and container.lifecycle is not None else None
+
+        async def hook(seconds: float) -> bool:
+            assert handler is not None and container is not None
+            return await self._hook(handler, container, record, seconds)
+
+        content = await termination.run(
+            stop, hook if handler is not None else None, containers=self._containers, clock=self._clock
+        )
+        if not content and pod is not None:
+            self._events.tell(pod, "FailedPreStopHook", "PreStopHook failed", warning=True)
+        self._wake(record.pod_uid)
+
+
+def _spec_of(pod: kinds.Pod | None, name: str) -> kinds.Container | None:
+    every = (*pod.spec.containers, *pod.spec.init_containers) if pod is not None else ()
+    return next((one for one in every if one.name == name), None)

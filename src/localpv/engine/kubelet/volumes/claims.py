@@ -1,0 +1,137 @@
+"""From a pod's volume to the PersistentVolume behind it, and whether this pod may have it here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from localpv.api import kinds
+from localpv.engine.kubelet.volumes import unsupported, volume_spec
+from localpv.engine.kubelet.volumes.lookup import Lookup
+from localpv.engine.kubelet.volumes.results import NotReady
+from localpv.volume import fit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    """A claim's volume."""
+
+    volume: kinds.PersistentVolume
+    spec: volume_spec.Spec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Use:
+    """How containers of a pod use its volumes, by the names of those."""
+
+    mounted: frozenset[str]
+    mapped: frozenset[str]
+
+    @classmethod
+    def of(cls, pod: kinds.Pod) -> Use:
+        containers = (*pod.spec.init_containers, *pod.spec.containers)
+        return cls(
+            mounted=frozenset(mount.name for container in containers for mount in container.volume_mounts),
+            mapped=frozenset(device.name for container in containers for device in container.volume_devices),
+        )
+
+
+async def find(
+    pod: kinds.Pod, volume: kinds.Volume, *, lookup: Lookup, use: Use, has: frozenset[str] = frozenset()
+) -> Bound:
+    """The volume behind a claim of the pod; NotReady when it has none yet, or none that this pod can have here.
+
+    `has` are the volumes that the pod was given before: a claim that is being deleted keeps those, and begins no other.
+    """
+    claim_name, read_only = _claim(pod, volume)
+    namespace = pod.metadata.namespace
+    claim = await lookup.claim(namespace, claim_name)
+    if claim is None:
+        raise NotReady("ClaimMissing", f"claim {namespace}/{claim_name} does not exist", hint="create the claim")
+    if volume.ephemeral is not None and not _owns(pod, claim):
+        raise NotReady(
+            "ClaimOfAnother",
+            f"claim {namespace}/{claim_name} was not made for this pod",
+            hint="rename the pod, or delete the claim if nobody needs it",
+        )
+    if claim.metadata.deleting and claim.spec.volume_name not in has:
+        raise NotReady("ClaimDeleted", f"claim {namespace}/{claim_name} is being deleted")
+    if claim.status.phase == "Lost":
+        raise NotReady("ClaimLost", f"the volume of claim {namespace}/{claim_name} is gone")
+    if claim.status.phase != "Bound" or not claim.spec.volume_name:
+        raise NotReady("ClaimNotBound", f"claim {namespace}/{claim_name} is not bound to a volume yet")
+    found = await lookup.volume(claim.spec.volume_name)
+    if found is None:
+        raise NotReady("VolumeMissing", f"volume {claim.spec.volume_name} of claim {claim_name} does not exist")
+    reference = found.spec.claim_ref
+    if reference is None or reference.uid != claim.metadata.uid:
+        # Somebody else's volume, or one that waits to be cleaned: never to be shown to this pod.
+        raise NotReady(
+            "VolumeOfAnother", f"volume {found.metadata.name} does not belong to claim {namespace}/{claim_name}"
+        )
+    if found.spec.local is None:
+        source = await lookup.volume_source(found.metadata.name)
+        raise NotReady(
+            "NotSupported",
+            f"volume {found.metadata.name} of claim {namespace}/{claim_name} has the source {source or 'unknown'}, and"
+            " the embedded engine serves local volumes only",
+            hint=unsupported.instead(source),
+            event=volume_spec.event_of(found),
+        )
+    spec = volume_spec.spec_of(found, read_only=read_only)
+    _refuse_wrong_use(volume, spec, use)
+    node = await lookup.node()
+    if node is not None and not fit.fits_node(found, node):
+        raise NotReady(
+            "WrongNode",
+            f"the node affinity of volume {found.metadata.name} does not let it be on node {node.metadata.name}",
+            hint="leave nodeName out: a scheduler finds the right node",
+            event=spec.event,
+        )
+    return Bound(volume=found, spec=spec)
+
+
+async def confirm(pod: kinds.Pod, volume: kinds.Volume, bound: Bound, *, lookup: Lookup) -> None:
+    """NotReady unless the volume still belongs to the claim, asked once more after the pod was given it.
+
+    A claim may go while its volume is being set up, and then the volume is cleaned for somebody else. Whoever cleans
+    looks for mounts and holds first: one that began before ours was there is seen here, a later one sees ours.
+    """
+    claim = await lookup.claim(pod.metadata.namespace, _claim(pod, volume)[0])
+    now = await lookup.volume(bound.volume.metadata.name)
+    owner = now.spec.claim_ref.uid if now is not None and now.spec.claim_ref is not None else ""
+    before = bound.volume.spec.claim_ref
+    assert before is not None
+    same_volume = now is not None and now.metadata.uid == bound.volume.metadata.uid and owner == before.uid
+    if claim is None or claim.metadata.uid != before.uid or not same_volume:
+        raise NotReady(
+            "ClaimGone",
+            f"the claim of volume {bound.volume.metadata.name} went while the volume was being set up",
+            event=bound.spec.event,
+        )
+
+
+def _claim(pod: kinds.Pod, volume: kinds.Volume) -> tuple[str, bool]:
+    if volume.persistent_volume_claim is not None:
+        return volume.persistent_volume_claim.claim_name, volume.persistent_volume_claim.read_only
+    return f"{pod.metadata.name}-{volume.name}", False
+
+
+def _owns(pod: kinds.Pod, claim: kinds.PersistentVolumeClaim) -> bool:
+    return any(owner.uid == pod.metadata.uid and owner.controller for owner in claim.metadata.owner_references)
+
+
+def _refuse_wrong_use(volume: kinds.Volume, spec: volume_spec.Spec, use: Use) -> None:
+    if spec.mode == volume_spec.BLOCK and volume.name in use.mounted:
+        raise NotReady(
+            "WrongVolumeMode",
+            f"volume {volume.name} is a raw device (volumeMode Block), but a container names it in volumeMounts",
+            hint="use volumeDevices, or a claim with volumeMode Filesystem",
+            event=spec.event,
+        )
+    if spec.mode != volume_spec.BLOCK and volume.name in use.mapped:
+        raise NotReady(
+            "WrongVolumeMode",
+            f"volume {volume.name} has a file system, but a container names it in volumeDevices",
+            hint="use volumeMounts, or a claim with volumeMode Block",
+            event=spec.event,
+        )

@@ -1,0 +1,66 @@
+"""Volumes that belong to one pod and go with it: folders on the disk or in memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from localpv.api import kinds
+from localpv.api.quantity import Quantity
+from localpv.engine.kubelet.volumes.host_parts import Hands
+from localpv.engine.kubelet.volumes.mounter import Group
+from localpv.engine.kubelet.volumes.paths import EMPTY_DIR, VOLUMES, Layout, escaped, plain
+from localpv.engine.kubelet.volumes.results import NotReady
+
+
+class Scratch:
+    """Folders that begin empty."""
+
+    def __init__(self, *, layout: Layout, hands: Hands) -> None:
+        self._layout, self._hands = layout, hands
+
+    async def empty_dir(
+        self, source: kinds.EmptyDirVolumeSource, name: str, *, pod: kinds.Pod, group: Group | None
+    ) -> Path:
+        """The emptyDir of a pod."""
+        if source.medium not in ("", "Memory"):
+            raise NotReady(
+                "NotSupported",
+                f"emptyDir {name} asks for the medium {source.medium}, which the embedded engine does not have",
+                hint="leave medium out, or use Memory",
+            )
+        memory = source.medium == "Memory"
+        limits = [Quantity.parse(source.size_limit).value] if source.size_limit else []
+        if memory and (most := _memory_limit(pod)):
+            limits.append(most)
+        return await self.folder(
+            pod.metadata.uid, EMPTY_DIR, name, memory=memory, size_bytes=min(limits, default=0), group=group
+        )
+
+    async def folder(
+        self, pod_uid: str, plugin: str, name: str, *, memory: bool, size_bytes: int = 0, group: Group | None = None
+    ) -> Path:
+        """A folder of a pod that everybody in it may write, on the disk or in memory."""
+        hands, place = self._hands, self._layout.scratch(pod_uid, plugin, name, memory=memory)
+        hands.folders.make(place)
+        hands.folders.open_to_all(place)
+        if memory and not (await hands.mounts.table()).is_mount_point(place):
+            await hands.mounting.mount_memory(place, size_bytes=size_bytes)
+        if group is not None:
+            await hands.ownership.give(place, group=group.id, unless_root_has_it=True)
+        return place
+
+    async def remove(self, pod_uid: str, plugin: str, name: str) -> None:
+        """Remove a folder with all that is in it; only when nothing is mounted there or below any more."""
+        hands = self._hands
+        for folder in self._layout.folders(pod_uid):
+            place = folder / VOLUMES / escaped(plugin) / plain(name)
+            if name in hands.folders.names(place.parent):
+                await hands.unmount_all(place)
+                await hands.trees.empty(place, inside=folder / VOLUMES)
+                hands.folders.remove(place)
+
+
+def _memory_limit(pod: kinds.Pod) -> int:
+    """All memory that the containers of a pod may have together; 0 when one of them has no limit."""
+    limits = [container.resources.limits.get("memory") for container in pod.spec.containers]
+    return sum(Quantity.parse(limit).value for limit in limits if limit) if all(limits) else 0

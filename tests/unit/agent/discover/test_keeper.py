@@ -1,0 +1,123 @@
+"""Records of this node, as discovery knows them without asking each time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from localpv import errors
+from localpv.agent.discover.entry import Place
+from localpv.agent.discover.keeper import Keeper
+from localpv.api.kinds.localdisk import LocalDisk, LocalDiskSpec, LocalDiskStatus, OfferedVolume, VolumeMode
+from localpv.disk.records.folder import FolderRecords
+
+NODE, PLACE = "node-1", Place("fast", "sdb")
+SPEC = LocalDiskSpec(
+    node_name=NODE, storage_class_name="fast", entry="sdb", path="/mnt/fast/sdb", volume_mode=VolumeMode.FILESYSTEM
+)
+
+
+class World:
+    def __init__(self, folder: Path) -> None:
+        self.store = FolderRecords(folder)
+        self.store.open()
+        self.changes: list[tuple[Place, LocalDisk | None, LocalDisk | None]] = []
+        self.keeper = Keeper(node=NODE, records=self.store, on_change=lambda *change: self.changes.append(change))
+
+    async def record(self) -> LocalDisk:
+        made = await self.keeper.ensure(PLACE, SPEC)
+        assert made is not None
+        return made
+
+    async def offer(self, record: LocalDisk) -> LocalDisk:
+        """What the manager does, of which the keeper has not heard yet."""
+        spec = msgspec.structs.replace(record.spec, volume=OfferedVolume(name="pv", uid="u"))
+        return await self.store.write_spec(record, spec)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path)
+    yield made
+    made.store.close()
+
+
+async def test_write_of_our_own_that_comes_back_is_no_news(world: World) -> None:
+    record = await world.record()
+    world.keeper._changed(record)
+    assert world.changes == []
+    offered = await world.offer(record)
+    world.keeper._changed(offered)
+    assert world.changes == [(PLACE, record, offered)]
+    assert world.keeper.records[PLACE] == offered
+
+
+async def test_record_of_another_node_is_none_of_ours(world: World) -> None:
+    record = await world.record()
+    other = msgspec.structs.replace(record, metadata=msgspec.structs.replace(record.metadata, name="other"))
+    world.keeper._changed(other)
+    assert world.changes == [] and world.keeper.records[PLACE] == record
+
+
+async def test_deleted_record_is_forgotten_at_once_and_told(world: World) -> None:
+    record = await world.record()
+    await world.keeper.delete(PLACE, record)
+    assert dict(world.keeper.records) == {}
+    assert world.changes == [(PLACE, record, None)]
+    world.keeper._deleted(record)
+    assert len(world.changes) == 1, "it is told once"
+
+
+async def test_record_that_was_made_anew_is_not_forgotten_for_the_old_one(world: World) -> None:
+    record = await world.record()
+    await world.keeper.delete(PLACE, record)
+    again = await world.record()
+    world.keeper._deleted(record)
+    assert world.keeper.records[PLACE] == again
+
+
+async def test_disk_that_was_given_to_a_volume_meanwhile_keeps_its_record_which_is_read_again(world: World) -> None:
+    record = await world.record()
+    offered = await world.offer(record)
+    with pytest.raises(errors.Conflict):
+        await world.keeper.delete(PLACE, record)
+    assert world.keeper.records[PLACE] == offered
+    assert world.changes == []
+
+
+async def test_status_that_somebody_else_has_written_since_is_read_again(world: World) -> None:
+    record = await world.record()
+    offered = await world.offer(record)
+    with pytest.raises(errors.Conflict):
+        await world.keeper.write(PLACE, record, LocalDiskStatus(phase="Available"))
+    assert world.keeper.records[PLACE] == offered
+
+
+async def test_status_that_is_written_already_is_not_written_again(world: World) -> None:
+    record = await world.record()
+    await world.keeper.write(PLACE, record, LocalDiskStatus(phase="Available"))
+    written = world.keeper.records[PLACE]
+    await world.keeper.write(PLACE, written, LocalDiskStatus(phase="Available"))
+    assert await world.store.get(written.metadata.name) == written
+
+
+async def test_spec_follows_the_class_unless_a_volume_has_the_disk(world: World) -> None:
+    await world.record()
+    block = msgspec.structs.replace(SPEC, volume_mode=VolumeMode.BLOCK)
+    changed = await world.keeper.ensure(PLACE, block)
+    assert changed is not None and changed.spec.volume_mode == VolumeMode.BLOCK
+    offered = await world.offer(changed)
+    world.keeper._changed(offered)
+    assert await world.keeper.ensure(PLACE, SPEC) == offered
+
+
+async def test_name_that_somebody_else_has_is_left_to_them(world: World) -> None:
+    record = await world.record()
+    await world.keeper.delete(PLACE, record)
+    taken = msgspec.structs.replace(record, spec=msgspec.structs.replace(SPEC, entry="sdc"))
+    await world.store.create(msgspec.structs.replace(taken, metadata=msgspec.structs.replace(taken.metadata, uid="")))
+    assert await world.keeper.ensure(PLACE, SPEC) is None
+    assert dict(world.keeper.records) == {}

@@ -1,0 +1,149 @@
+"""Work on many objects is done in turns: in between, others are served."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from localpv.api.objects import Object
+from localpv.engine.apiserver.call import Call
+from localpv.engine.apiserver.controllers.worker import Worker
+from localpv.engine.apiserver.negotiation import PLAIN, Form
+from localpv.engine.apiserver.registry import Kind
+from localpv.engine.apiserver.revisions import Revisions
+from localpv.engine.apiserver.server import ApiServer, Settings
+from localpv.engine.apiserver.verbs import delete, watch
+from localpv.engine.apiserver.verbs import list as listing
+from localpv.engine.apiserver.writing import Deletion
+from localpv.runtime.clock import SystemClock
+from localpv.runtime.controller import Controller, Done
+from localpv.runtime.queue import WorkQueue
+from localpv.testing.waiting import eventually
+
+COUNT = 6000
+LONGEST = 0.1
+"""Seconds of processor time in one piece. A turn is a tenth of that; what is left over is for a slow machine."""
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> AsyncIterator[ApiServer]:
+    started = ApiServer(Settings(data=tmp_path, port=0, durable=False))
+    await started.start()
+    kind = _kind(started)
+    for first in range(0, COUNT, 500):
+        await asyncio.gather(*(_create(started, kind, number) for number in range(first, first + 500)))
+    yield started
+    await started.stop()
+
+
+def _kind(server: ApiServer) -> Kind:
+    kind = server.kinds.find("", "v1", "configmaps")
+    assert kind is not None
+    return kind
+
+
+async def _create(server: ApiServer, kind: Kind, number: int) -> None:
+    obj: Object = {"apiVersion": "v1", "kind": "ConfigMap", "data": {f"key{n}": "x" * 20 for n in range(30)}}
+    obj["metadata"] = {"name": f"c{number:05}", "labels": {"a": "b"}}
+    await server.writer.create(Call(kind=kind, namespace="default"), obj)
+
+
+async def _longest_piece(work: Callable[[], Awaitable[object]]) -> float:
+    """Processor time of the longest piece of work between two turns of somebody else."""
+    longest, busy = 0.0, True
+    gc.collect()  # what earlier tests of this process left is not the work that is measured
+    gc.disable()
+
+    async def others() -> None:
+        nonlocal longest
+        before = time.thread_time()
+        while busy:
+            await asyncio.sleep(0)
+            now = time.thread_time()
+            longest, before = max(longest, now - before), now
+
+    waiting = asyncio.create_task(others())
+    await asyncio.sleep(0)
+    try:
+        await work()
+    finally:
+        gc.enable()
+        busy = False
+        await waiting
+    return longest
+
+
+async def _list(server: ApiServer, form: Form, **query: str) -> int:
+    call = Call(kind=_kind(server), namespace="default", query=query)
+    page = await listing.select(call, store=server.store, revisions=Revisions(server.store))
+    return sum([len(piece) async for piece in listing.body(page, call, form)])
+
+
+async def test_long_lists_are_made_in_turns(server: ApiServer) -> None:
+    assert await _longest_piece(lambda: _list(server, PLAIN)) < LONGEST
+    assert await _longest_piece(lambda: _list(server, PLAIN, labelSelector="a=b")) < LONGEST
+    assert await _longest_piece(lambda: _list(server, Form("Table"))) < LONGEST
+    assert await _longest_piece(lambda: _list(server, Form("PartialObjectMetadataList"))) < LONGEST
+
+
+@pytest.mark.parametrize("start", ["0", "1"])
+async def test_watches_catch_up_in_turns(server: ApiServer, start: str) -> None:
+    query = {"resourceVersion": start, "timeoutSeconds": "1", "labelSelector": "a in (b)"}
+    call = Call(kind=_kind(server), namespace="default", query=query)
+    watching = watch.Watch(call, Form("Table"), store=server.store, revisions=Revisions(server.store))
+    closing = asyncio.Event()
+    closing.set()
+    pieces: list[bytes] = []
+
+    async def catch_up() -> None:
+        pieces.extend([piece async for piece in watching.pieces(closing)])
+
+    assert await _longest_piece(catch_up) < LONGEST
+    assert sum(piece.count(b'{"type":"ADDED"') for piece in pieces) == COUNT
+    assert max(len(piece) for piece in pieces) < 2 * watch.CHUNK
+
+
+async def test_collections_are_deleted_in_turns(server: ApiServer) -> None:
+    call = Call(kind=_kind(server), namespace="default", dry_run=True)
+
+    async def clear() -> None:
+        revisions = Revisions(server.store)
+        await delete.delete_collection(call, Deletion(), writer=server.writer, store=server.store, revisions=revisions)
+
+    assert await _longest_piece(clear) < 2 * LONGEST, "500 are decided in one go"
+
+
+async def test_workers_that_find_nothing_to_do_let_others_in() -> None:
+    def idle() -> None:
+        sum(range(2000))
+
+    async def look(key: int) -> bool:
+        idle()
+        return False
+
+    async def reconcile(key: int) -> Done:
+        idle()
+        return Done()
+
+    worker: Worker[int] = Worker("idle", look)
+    queue: WorkQueue[int] = WorkQueue(clock=SystemClock())
+    controller = Controller("idle", reconcile, queue=queue, clock=SystemClock())
+    for run, add, waiting in (
+        (worker.run, worker.add, lambda: worker._keys),
+        (controller.run, queue.add, lambda: len(queue)),
+    ):
+        for key in range(10_000):
+            add(key)
+        task = asyncio.create_task(run())
+
+        async def done(waiting: Callable[[], object] = waiting) -> None:
+            await eventually(lambda: not waiting(), what="all keys were looked at")
+
+        longest = await _longest_piece(done)
+        task.cancel()
+        assert longest < LONGEST

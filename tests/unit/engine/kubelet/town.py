@@ -1,0 +1,177 @@
+"""Pods on a machine in memory: our own API server, a runner, and a fake runtime, side by side in one process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from localpv import errors
+from localpv.api import kinds
+from localpv.client import config as connections
+from localpv.client.client import Client
+from localpv.client.http import HttpTransport
+from localpv.engine.apiserver.server import ApiServer, Settings
+from localpv.engine.kubelet.images import references
+from localpv.engine.kubelet.images.store import Config, Image, Images
+from localpv.engine.kubelet.paths import Places
+from localpv.engine.kubelet.runner import PodRunner
+from localpv.engine.kubelet.volumes.results import NotReady, Prepared
+from localpv.observe.events import ApiEvents
+from localpv.programs.in_process_transport import InsideTransport
+from localpv.runtime.clock import SystemClock
+from localpv.testing.fake_containers import FakeContainers, FakeLayers, FakeSandboxes
+from localpv.testing.waiting import eventually
+
+NODE = "here"
+PATIENCE_SECONDS = 15.0
+
+
+class FakeVolumes:
+    """Volumes that are noted down, and that may be missing for a while."""
+
+    def __init__(self, journal: list[str], folder: Path) -> None:
+        self.journal, self._folder = journal, folder
+        self.missing = ""
+        self.there: set[str] = set()
+
+    async def set_up(self, pod: kinds.Pod) -> Mapping[str, Prepared]:
+        await asyncio.sleep(0)
+        if self.missing:
+            raise NotReady("PathMissing", self.missing)
+        self.journal.append("volumes")
+        self.there.add(pod.metadata.uid)
+        return {volume.name: Prepared(path=self._folder, name=volume.name) for volume in pod.spec.volumes}
+
+    async def refresh(self, pod: kinds.Pod) -> None: ...
+
+    async def tear_down(self, pod_uid: str) -> None:
+        await asyncio.sleep(0)
+        if pod_uid in self.there:
+            self.journal.append("no volumes")
+            self.there.discard(pod_uid)
+
+    async def leftovers(self) -> frozenset[str]:
+        return frozenset(self.there)
+
+    async def sub_path(
+        self, pod_uid: str, container: str, index: int, prepared: Prepared, sub_path: str, *, read_only: bool
+    ) -> Path:
+        return prepared.path / sub_path
+
+
+class Nothing:
+    async def config_map(self, namespace: str, name: str) -> None:
+        return None
+
+    async def secret(self, namespace: str, name: str) -> None:
+        return None
+
+
+class Town:
+    """One machine and its API."""
+
+    def __init__(self, client: Client, folder: Path) -> None:
+        self.client = client
+        self.pods = client.untyped(kinds.Pod.resource)
+        self.journal: list[str] = []
+        self.places = Places(folder / "node", folder / "run")
+        self.containers = FakeContainers(self.journal)
+        self.sandboxes = FakeSandboxes(self.journal)
+        self.volumes = FakeVolumes(self.journal, folder)
+        self.boot = "boot-1"
+        self.images = Images(self.places.images)
+        self.places.images.mkdir(parents=True)
+        box = Image(id="sha256:box", config=Config(cmd=("sh",)))
+        self.images.add(box, [references.parse("busybox")], lambda root: None)
+        self.refusal: tuple[str, str] | None = None
+        self.runner: PodRunner
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """A runner is at work until the with-block ends, without a word then: as if it were killed."""
+        clock = SystemClock()
+        events = ApiEvents(self.client, component="tests", clock=clock)
+
+        async def admit(pod: kinds.Pod) -> tuple[str, str] | None:
+            return self.refusal
+
+        self.runner = PodRunner(
+            self.client,
+            node=NODE,
+            host_ip="192.0.2.7",
+            boot=self.boot,
+            machine={"cpu": "2", "memory": "1Gi"},
+            places=self.places,
+            images=self.images,
+            containers=self.containers,
+            sandboxes=self.sandboxes,
+            layers=FakeLayers(self.journal),
+            volumes=self.volumes,
+            sources=Nothing(),
+            events=events,
+            clock=clock,
+            admit=admit,
+        )
+        tasks = [asyncio.create_task(self.runner.run()), asyncio.create_task(events.run())]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
+
+    async def create(self, name: str = "pod", **spec: Any) -> str:
+        """A pod with one container, or with those that are given; returns its uid."""
+        whole = {"containers": [{"name": "main", "image": "busybox"}], "nodeName": NODE, **spec}
+        made = await self.pods.create(
+            {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}, "spec": whole}
+        )
+        return str(made["metadata"]["uid"])
+
+    async def pod(self, name: str = "pod") -> dict[str, Any]:
+        return await self.pods.get(name, "default")
+
+    async def until(self, holds: Callable[[dict[str, Any]], object], name: str = "pod") -> dict[str, Any]:
+        pod: dict[str, Any] = {}
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                while True:
+                    if holds(pod := await self.pod(name)):
+                        return pod
+                    await asyncio.sleep(0.01)
+        except TimeoutError:
+            raise AssertionError(f"not in time: {pod.get('status')}; {self.journal}") from None
+
+    async def until_phase(self, phase: str, name: str = "pod") -> dict[str, Any]:
+        return await self.until(lambda pod: pod["status"]["phase"] == phase, name)
+
+    async def until_gone(self, name: str = "pod") -> None:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while True:
+                try:
+                    await self.pod(name)
+                except errors.NotFound:
+                    return
+                await asyncio.sleep(0.01)
+
+    async def until_done(self, *words: str) -> None:
+        """Wait for steps to be in the journal."""
+        await eventually(lambda: all(word in self.journal for word in words), what=f"{words} of {self.journal}")
+
+
+@asynccontextmanager
+async def town(folder: Path) -> AsyncIterator[Town]:
+    server = ApiServer(Settings(data=folder / "data", port=0, durable=False, node_name=NODE))
+    await server.start()
+    try:
+        connection = connections.load(server.kubeconfig)
+        async with HttpTransport(connection, component="tests") as outer:
+            transport = InsideTransport(server, outer, connection=connection, component="tests")
+            yield Town(Client(transport, field_manager="tests"), folder)
+    finally:
+        await server.stop()

@@ -1,0 +1,120 @@
+"""Pods, nodes and whole small worlds, as small as they may be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from localpv.api.kinds import Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
+from localpv.engine.scheduler import pod_info, schedule_one
+from localpv.engine.scheduler.assume_cache import Promises
+from localpv.engine.scheduler.claims import Storage
+from localpv.engine.scheduler.node_info import Places
+from localpv.engine.scheduler.schedule_one import Chosen, NoNode
+from localpv.engine.scheduler.volumes_by_node import Nearby
+from localpv.volume.volume_index import Offers
+
+HOSTNAME = "kubernetes.io/hostname"
+
+
+def pod(
+    name: str = "pod",
+    *claims: str,
+    cpu: str = "",
+    node: str = "",
+    labels: Mapping[str, str] | None = None,
+    owner: str = "",
+    phase: str = "Pending",
+    **spec: Any,
+) -> Pod:
+    container: dict[str, Any] = {"name": "main"}
+    if cpu:
+        container["resources"] = {"requests": {"cpu": cpu}}
+    whole: dict[str, Any] = {"containers": [container], "nodeName": node}
+    whole["volumes"] = [{"name": each, "persistentVolumeClaim": {"claimName": each}} for each in claims]
+    metadata: dict[str, Any] = {"name": name, "namespace": "tests", "uid": f"uid-of-{name}", "labels": labels or {}}
+    if owner:
+        owners = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner, "uid": owner, "controller": True}
+        metadata["ownerReferences"] = [owners]
+    return msgspec.convert({"metadata": metadata, "spec": whole | spec, "status": {"phase": phase}}, Pod)
+
+
+def node(
+    name: str = "node",
+    *,
+    labels: Mapping[str, str] | None = None,
+    taints: Iterable[Mapping[str, str]] = (),
+    **room: str,
+) -> Node:
+    capacity = {"cpu": "4", "memory": "8Gi", "pods": "110"} | room
+    made = {
+        "metadata": {"name": name, "labels": {HOSTNAME: name} | dict(labels or {})},
+        "spec": {"taints": [*taints]},
+        "status": {"allocatable": {key.replace("_", "-"): value for key, value in capacity.items() if value}},
+    }
+    return msgspec.convert(made, Node)
+
+
+@dataclass
+class World:
+    """What a scheduler knows, without any API."""
+
+    places: Places = field(default_factory=Places)
+    claims: dict[str, PersistentVolumeClaim] = field(default_factory=dict)
+    classes: dict[str, StorageClass] = field(default_factory=dict)
+    namespaces: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    offers: Offers = field(default_factory=Offers)
+    storage: Storage = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.storage = Storage(
+            claim=self.claims.get,
+            storage_class=self.classes.get,
+            volumes=Nearby(self.offers),
+            promises=Promises(),
+        )
+
+    def add(self, *objects: Node | Pod | PersistentVolume | PersistentVolumeClaim | StorageClass) -> World:
+        for each in objects:
+            match each:
+                case Node():
+                    self.places.node_changed(None, each)
+                case Pod():
+                    self.places.pod_changed(None, each)
+                case PersistentVolume():
+                    self.offers.put(each)
+                    self.storage.volumes.changed(None, each)
+                case PersistentVolumeClaim():
+                    self.claims[each.key] = each
+                case StorageClass():
+                    self.classes[each.key] = each
+        return self
+
+    def choose(self, wanted: Pod) -> Chosen | NoNode:
+        return schedule_one.choose(
+            pod_info.read(wanted),
+            places=self.places,
+            storage=self.storage,
+            labels_of=lambda name: self.namespaces.get(name, {}),
+        )
+
+    def node_for(self, wanted: Pod) -> str:
+        found = self.choose(wanted)
+        assert isinstance(found, Chosen), found
+        return found.node
+
+    def refusal(self, wanted: Pod) -> str:
+        found = self.choose(wanted)
+        assert isinstance(found, NoNode), found
+        return found.message
+
+    def place(self, wanted: Pod) -> str:
+        """Choose, and keep to it."""
+        found = self.choose(wanted)
+        assert isinstance(found, Chosen), found
+        self.places.assume(pod_info.read(wanted), found.node)
+        self.storage.promises.make(found.plan, found.node)
+        return found.node
