@@ -136,7 +136,12 @@ class Node:
         wire.eventually(lambda: self.api.get(path)["status"]["phase"] == "Released", "the volume is released")
 
     def disk(self, entry: str) -> Any:
-        return next(disk for disk in self.api.get(DISKS)["items"] if disk["spec"]["entry"] == entry)
+        """Its LocalDisk, as soon as there is one."""
+
+        def found() -> Any:
+            return next((disk for disk in self.api.get(DISKS)["items"] if disk["spec"]["entry"] == entry), None)
+
+        return wire.eventually(found, f"{entry} has a LocalDisk")
 
     def offered_again(self, entry: str, before: Any) -> Any:
         def another() -> Any:

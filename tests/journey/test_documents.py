@@ -73,7 +73,10 @@ class Pod:
             yield process
             if process.poll() is None:
                 process.send_signal(signal.SIGTERM)
-                assert process.wait(20) == 0, self.log.read_text()[-3000:]
+                assert process.wait(20) == 0
+        except AssertionError as error:
+            error.add_note(self.log.read_text(errors="replace")[-3000:])
+            raise
         finally:
             process.kill()
             process.wait()

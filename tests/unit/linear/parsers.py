@@ -46,6 +46,7 @@ from localpv.engine.apiserver.kinds import (
 from localpv.engine.apiserver.tables import durations
 from localpv.engine.kubelet import environment, logs
 from localpv.engine.kubelet.images import references
+from localpv.engine.kubelet.volumes import downward
 
 Parser = Callable[[str], object]
 
@@ -92,7 +93,7 @@ PARSERS: dict[str, Parser] = {
     "engine.apiserver.auth.identity.split_account": identity.split_account,
     "engine.apiserver.auth.jwt.claims": lambda text: jwt.claims(text, b"key"),
     "engine.apiserver.body.decode": lambda text: body.decode(text.encode(), "application/json"),
-    "apiserver.body.decode protobuf": lambda text: body.decode(b"k8s\x00" + text.encode(), media_types.PROTOBUF),
+    "engine.apiserver.body.decode protobuf": lambda text: body.decode(b"k8s\x00" + text.encode(), media_types.PROTOBUF),
     "engine.apiserver.body.decode_json": lambda text: body.decode_json(text.encode()),
     "engine.apiserver.body.decode_yaml": lambda text: body.decode_yaml(text.encode()),
     "engine.apiserver.body.media_type": body.media_type,
@@ -102,7 +103,7 @@ PARSERS: dict[str, Parser] = {
     "engine.apiserver.kinds.configmap.decoded_size": configmap.decoded_size,
     "engine.apiserver.kinds.configmap.text_size": configmap.text_size,
     "engine.apiserver.kinds.cron.wrong": cron.wrong,
-    "apiserver.kinds.cron.wrong fields": lambda text: cron.wrong(f"{text} * * * *"),
+    "engine.apiserver.kinds.cron.wrong fields": lambda text: cron.wrong(f"{text} * * * *"),
     "engine.apiserver.kinds.cron.wrong_zone": cron.wrong_zone,
     "engine.apiserver.kinds.job_policies.intervals": lambda text: job_policies.intervals(text, 10),
     "engine.apiserver.kinds.service_addresses.is_address": service_addresses.is_address,
@@ -122,16 +123,17 @@ PARSERS: dict[str, Parser] = {
     "config.values.parse": lambda text: values.parse("a", text, values.Notes()),
     "engine.kubelet.environment.expand": lambda text: environment.expand(text, {"a": "b"}),
     "engine.kubelet.images.references.parse": references.parse,
+    "engine.kubelet.volumes.downward.quoted": downward.quoted,
     "engine.kubelet.logs.read_line": lambda text: logs.read_line(text.encode()),
     **{f"api.names.{name}": getattr(names, name) for name in
        ("config_map_key", "dns1035_label", "dns_label", "dns_subdomain", "label_value", "path_segment",
         "qualified_name")},
     **{f"api.schema.formats.check_of {name}": check for name, check in formats._CHECKS.items()},
-    **{f"apiserver.kinds.pod_names.{name}": getattr(pod_names, name) for name in
+    **{f"engine.apiserver.kinds.pod_names.{name}": getattr(pod_names, name) for name in
        ("family", "header", "port_name", "pull_policy", "variable")},
-    **{f"apiserver.kinds.network_checks.{name}": getattr(network_checks, name) for name in
+    **{f"engine.apiserver.kinds.network_checks.{name}": getattr(network_checks, name) for name in
        ("address", "controller", "host", "host_of_rule", "network")},
-    **{f"apiserver.kinds.stored_checks.{name}": getattr(stored_checks, name) for name in ("driver", "pool")},
+    **{f"engine.apiserver.kinds.stored_checks.{name}": getattr(stored_checks, name) for name in ("driver", "pool")},
     "engine.apiserver.kinds.volume_paths.inside": lambda text: volume_paths.inside(text, "a"),
     "engine.apiserver.kinds.volume_paths.inside_and_not_reserved": (
         lambda text: volume_paths.inside_and_not_reserved(text, "a")
@@ -142,8 +144,8 @@ PARSERS: dict[str, Parser] = {
         *pod_fields.field_ref({"apiVersion": "v1", "fieldPath": text}, "a", ())
     ],
     "engine.apiserver.kinds.pod_security": pod_security._is_sysctl,
-    "apiserver.kinds.volume_sources iqn": volume_sources._is_iqn,
-    "apiserver.kinds.volume_sources host and port": volume_sources._host_and_port,
+    "engine.apiserver.kinds.volume_sources iqn": volume_sources._is_iqn,
+    "engine.apiserver.kinds.volume_sources host and port": volume_sources._host_and_port,
     "engine.apiserver.kinds.workload_common": workload_common._IS_PERCENT,
     "api.node_selector": lambda text: [*node_selector.validate_term(
         {"matchExpressions": [{"key": text, "operator": "In", "values": [text]}]}, "a")],
