@@ -121,8 +121,12 @@ class Kinds:
         self._changed.append(listener)
 
     def _rebuild(self) -> None:
-        kinds = [*self._built_in, *(kind for group in self._custom.values() for kind in group)]
-        self._by_address = {(k.resource.group, k.resource.version, k.resource.plural): k for k in kinds}
+        custom = [kind for group in self._custom.values() for kind in group]
+        kinds = [*self._built_in, *custom]
+        self._by_address = {}
+        for kind in kinds:  # a definition of a kind that the server has itself takes nothing from it
+            address = (kind.resource.group, kind.resource.version, kind.resource.plural)
+            self._by_address.setdefault(address, kind)
         self._by_prefix = {}
         for kind in kinds:
             if kind.to_stored is None and kind.resource not in REVIEWS:

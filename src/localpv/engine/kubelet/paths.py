@@ -97,7 +97,7 @@ class Places:
 
     def folders(self) -> tuple[Path, ...]:
         """The two folders that have a folder for each pod."""
-        return self.layout.folders_of_pods()
+        return tuple(dict.fromkeys((self.run / PODS, self.pods)))
 
     def sandbox(self, uid: str) -> Path:
         return self.run / PODS / uid / "sandbox"

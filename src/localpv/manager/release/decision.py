@@ -129,10 +129,9 @@ def decide(disk: LocalDisk, volume: PersistentVolume | None, *, owned: bool, hol
         return _released(disk, volume, policy, claim_uid=volume.spec.claim_ref.uid)
     if disk.spec.clean is not None:
         return CallOff(is_verified(disk))
-    if volume.metadata.deleting and not volumes.is_unused(volume):
-        # Somebody else holds it. It stays recorded, so that its disk is cleaned when it is gone.
-        return Wait()
-    if volumes.is_unclaimed(volume) and volumes.is_withdrawn(disk):
+    # One that somebody else keeps from going stays recorded, so that its disk is cleaned when it is gone.
+    leaving = volume.metadata.deleting and not volumes.is_unused(volume)
+    if volumes.is_unclaimed(volume) and volumes.is_withdrawn(disk) and not leaving:
         return TakeBack()
     if disk.status.phase == Phase.MISSING:
         return Tell(DISK_MISSING, disk.status.message or f"{disk.spec.path} is not there any more.")

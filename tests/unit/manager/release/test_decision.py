@@ -232,7 +232,7 @@ SITUATIONS: dict[str, tuple[LocalDisk, PersistentVolume | None, Action | str]] =
     "going without us, in use and missing": (
         a_disk(eligible=False, phase="Missing"),
         a_volume("Bound", claim=CLAIM, held=False, deleting=True),
-        Wait(),
+        "DiskMissing",
     ),
     # Somebody has deleted it.
     "going, unused": (a_disk(), UNUSED_GOING, TakeBack()),

@@ -91,7 +91,7 @@ class DefinitionKeeper:
         self._leaving[prefix] = name
         custom = self._kinds.stored_in(prefix)
         table = self._store.table(prefix)
-        if custom is not None:
+        if custom is not None and custom.resource.custom:
             turn = Turn()
             for key, row in list(table.scan()):
                 await turn.over()

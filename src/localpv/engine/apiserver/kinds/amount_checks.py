@@ -79,9 +79,10 @@ def complete_limits(item: Object) -> None:
 def quota(spec: Object, path: str) -> Errors:
     yield from _amounts(spec.get("hard") or {}, f"{path}.hard")
     scopes = spec.get("scopes") or []
-    for scope in scopes:
-        if scope not in SCOPES:
-            yield fields.invalid(f"{path}.scopes", scopes, f"{scope} is no scope")
+    # The first is enough: each is told with the whole list.
+    unknown = next((scope for scope in scopes if scope not in SCOPES), None)
+    if unknown is not None:
+        yield fields.invalid(f"{path}.scopes", scopes, f"{unknown} is no scope")
     for one in ("BestEffort", "Terminating"):
         if one in scopes and f"Not{one}" in scopes:
             yield fields.invalid(f"{path}.scopes", scopes, f"{one} and Not{one} exclude each other")

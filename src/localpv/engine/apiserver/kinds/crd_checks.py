@@ -14,6 +14,7 @@ from localpv.api import fields, names
 from localpv.api.fields import FieldErrors
 from localpv.api.objects import Object
 from localpv.api.schema import structural
+from localpv.api.stored_resources import EVERY
 from localpv.engine.apiserver.kinds import workload_common as common
 
 _APPROVAL = "api-approved.kubernetes.io"
@@ -26,6 +27,9 @@ _AT_ROOT_WITH_STATUS = frozenset(
         "properties", "externalDocs", "example", "x-kubernetes-preserve-unknown-fields", "x-kubernetes-validations",
     }
 )  # fmt: skip
+_OUR_OWN = frozenset(f"{resource.plural}.{resource.group}" for resource in EVERY if resource.group)
+"""With a definition of the same name their objects would be stored, and deleted, in one place."""
+
 _MAX_SELECTABLE = 8
 _MAX_WARNING = 256
 
@@ -33,6 +37,8 @@ _MAX_WARNING = 256
 def wrong_name(crd: Object) -> FieldErrors:
     spec, name = crd["spec"], crd["metadata"].get("name", "")
     expected = f"{spec['names'].get('plural', '')}.{spec.get('group', '')}"
+    if name in _OUR_OWN:
+        return [fields.invalid("metadata.name", name, "is a kind that this server has itself")]
     if name == expected:
         return []
     return [fields.invalid("metadata.name", name, f"must be the plural name, a dot and the group: {expected}")]

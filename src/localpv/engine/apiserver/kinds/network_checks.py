@@ -6,7 +6,7 @@ import ipaddress
 from collections.abc import Iterator
 from typing import Any
 
-from localpv.api import fields, names
+from localpv.api import fields, names, networks
 from localpv.api.fields import FieldError
 from localpv.api.objects import Object
 from localpv.engine.apiserver.kinds import pod_names
@@ -27,12 +27,7 @@ def address(text: str) -> list[str]:
 
 
 def network(text: str) -> list[str]:
-    try:
-        ipaddress.ip_network(text, strict=False)
-    except ValueError:
-        return ["must be a network, such as 10.9.8.0/24 or 2001:db8::/64"]
-    # Python reads 10.0.0.0/255.0.0.0 too, and addresses with a zone.
-    return [] if text.rpartition("/")[2].isdecimal() and "%" not in text else ["must be a network, such as 10.9.8.0/24"]
+    return [] if networks.read(text) else ["must be a network, such as 10.9.8.0/24 or 2001:db8::/64"]
 
 
 def host(text: str) -> list[str]:
@@ -65,14 +60,13 @@ def peer(peer: Object, path: str) -> Errors:
 
 
 def block(block: Object, path: str) -> Errors:
-    cidr = block.get("cidr", "")
-    if not cidr or network(cidr):
+    whole = networks.read(block.get("cidr", ""))
+    if whole is None:
         return
-    whole = ipaddress.ip_network(cidr, strict=False)
     for index, text in enumerate(block.get("except") or ()):
-        if network(text):
+        part: Any = networks.read(text)
+        if part is None:
             continue
-        part: Any = ipaddress.ip_network(text, strict=False)
         if part.version != whole.version or part.prefixlen <= whole.prefixlen or not part.subnet_of(whole):
             yield fields.invalid(f"{path}.except[{index}]", text, "must be a part of cidr, and smaller")
 
@@ -177,9 +171,8 @@ def endpoint_address(address: Object, path: str) -> Errors:
 
 
 def _not_reachable(text: str, path: str) -> Errors:
-    try:
-        address = ipaddress.ip_address(text)
-    except ValueError:
+    address = pod_names.read_address(text)
+    if address is None:
         return
     if address.is_unspecified or address.is_loopback or address.is_link_local:
         yield fields.invalid(path, text, "must be an address that others can reach")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterator
 
-from localpv.api import fields, names
+from localpv.api import fields, names, networks
 from localpv.api.fields import FieldError, FieldErrors
 from localpv.api.objects import Object
 from localpv.engine.apiserver.kinds.base import StatusStrategy
@@ -97,11 +96,9 @@ def _errors(obj: Object) -> Errors:
     cidrs = spec.get("podCIDRs") or []
     families = []
     for index, cidr in enumerate(cidrs):
-        try:
-            families.append(ipaddress.ip_network(cidr, strict=False).version if "/" in cidr else 0)
-        except ValueError:
-            families.append(0)
-        if not families[-1]:
+        known = networks.read(cidr)
+        families.append(known.version if known else 0)
+        if not known:
             yield fields.invalid(f"spec.podCIDRs[{index}]", cidr, "must be an address range such as 10.9.8.0/24")
     if len(cidrs) > 1 and (len(cidrs) > 2 or len(set(families)) != 2):
         yield fields.invalid("spec.podCIDRs", cidrs, "may have one range for each of IPv4 and IPv6")

@@ -64,13 +64,20 @@ def address(value: str, path: str) -> Errors:
 
 def family(value: str) -> int:
     """4 or 6; 0 when it is no address."""
+    address = read_address(value)
+    return 0 if address is None else address.version
+
+
+def read_address(value: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """The address that a text names, as Kubernetes reads it in most places; None when it names none."""
+    digits = value.replace(".", "")
     # Kubernetes has always read 010.0.0.1 as 10.0.0.1 here.
-    if value.count(".") == 3 and len(value) < 100 and value.replace(".", "").isdigit():
+    if value.count(".") == 3 and len(value) < 100 and digits.isascii() and digits.isdigit():
         value = ".".join(str(int(part)) for part in value.split(".") if part)
     try:
-        return ipaddress.ip_address(value).version if "%" not in value else 0
+        return ipaddress.ip_address(value) if "%" not in value else None
     except ValueError:
-        return 0
+        return None
 
 
 def pull_policy(image: str) -> str:

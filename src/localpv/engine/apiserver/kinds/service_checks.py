@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 
-from localpv.api import fields, names
+from localpv.api import fields, names, networks
 from localpv.api.fields import FieldErrors
 from localpv.api.objects import Object
 from localpv.engine.apiserver.kinds import pod_names
@@ -139,11 +139,9 @@ def wrong_load_balancer(obj: Object) -> FieldErrors:
 
 
 def _wrong_range(text: str, path: str) -> FieldErrors:
-    try:
-        ipaddress.ip_network(text, strict=False)
-    except ValueError:
-        return [fields.invalid(path, text, "must be a network, such as 10.9.8.0/24 or 2001:db8::/64")]
-    return [] if "/" in text else [fields.invalid(path, text, "must be a network, such as 10.9.8.0/24")]
+    if networks.read(text):
+        return []
+    return [fields.invalid(path, text, "must be a network, such as 10.9.8.0/24 or 2001:db8::/64")]
 
 
 def wrong_policies(spec: Object) -> FieldErrors:

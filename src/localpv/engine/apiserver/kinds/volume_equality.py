@@ -64,7 +64,16 @@ def same_quantities(new: Object, old: Object) -> bool:
     """Whether two resource lists name the same amounts: `1Gi` is `1024Mi`."""
     if new.keys() != old.keys():
         return False
-    return all(new[key] == old[key] or read_amount(new[key]) == read_amount(old[key]) for key in new)
+    return all(_same_amount(new[key], old[key]) for key in new)
+
+
+def _same_amount(new: Any, old: Any) -> bool:
+    if new == old:
+        return True
+    try:
+        return read_amount(new) == read_amount(old)
+    except (TypeError, ValueError):
+        return same(new, old)  # no amounts: some fields have the name and are something else
 
 
 def without(value: Object, *keys: str) -> Object:

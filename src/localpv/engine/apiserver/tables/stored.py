@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 from localpv.api import selectors
@@ -52,14 +53,19 @@ def _few(texts: Iterable[str], *, empty: str) -> str:
 
 
 def _endpoints(obj: Object) -> str:
-    found = []
-    for subset in obj.get("subsets") or ():
-        ports = [f":{port['port']}" for port in subset.get("ports") or ()] or [""]
-        for port in ports:
+    subsets = obj.get("subsets") or ()
+    # Only the few that are shown are made: there are as many as ports times addresses.
+    shown = list(islice(_reached(subsets), _FEW))
+    count = sum(max(len(each.get("ports") or ()), 1) * len(each.get("addresses") or ()) for each in subsets)
+    return ",".join(shown) + (f" + {count - _FEW} more..." if count > _FEW else "") or NONE
+
+
+def _reached(subsets: Iterable[Object]) -> Iterator[str]:
+    for subset in subsets:
+        for port in [f":{port['port']}" for port in subset.get("ports") or ()] or [""]:
             for address in subset.get("addresses") or ():
                 ip = address["ip"]
-                found.append(f"[{ip}]{port}" if port and ":" in ip else f"{ip}{port}")
-    return _few(found, empty=NONE)
+                yield f"[{ip}]{port}" if port and ":" in ip else f"{ip}{port}"
 
 
 def _slice_ports(obj: Object) -> str:
