@@ -133,7 +133,7 @@ PARSERS: dict[str, Parser] = {
         "qualified_name")},
     **{f"api.schema.formats.check_of {name}": check for name, check in formats._CHECKS.items()},
     **{f"engine.apiserver.kinds.pod_names.{name}": getattr(pod_names, name) for name in
-       ("family", "header", "port_name", "pull_policy", "variable")},
+       ("family", "header", "port_name", "pull_policy", "read_address", "variable")},
     **{f"engine.apiserver.kinds.network_checks.{name}": getattr(network_checks, name) for name in
        ("address", "controller", "host", "host_of_rule", "network")},
     **{f"engine.apiserver.kinds.stored_checks.{name}": getattr(stored_checks, name) for name in ("driver", "pool")},
