@@ -29,6 +29,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: mounts")
 
 IMAGE = "localhost/localpv:test"
 NODE = "node-1"
+PROJECT = str(Path(__file__).parents[2])
 VOLUMES = "/api/v1/persistentvolumes"
 EVENTS = "/api/v1/namespaces/default/events"
 STORAGE_CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
@@ -110,6 +111,9 @@ class Pod:
                 yield f"mkdir -p {inside} && mount --bind {files} {inside}"
             else:
                 yield f"mkdir -p {inside} && mount -t tmpfs tmpfs {inside}"
+                for needed in (PROJECT, sys.prefix):  # in an image they would not be where the pod keeps its files
+                    if Path(needed).is_relative_to(mounts[volume["name"]]):
+                        yield f"mkdir -p {root}{needed} && mount --bind {needed} {root}{needed}"
         yield from self._account(root)
         yield f"exec env -i {self._environment()} chroot {root} {self._command()}"
 
