@@ -14,10 +14,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-READY_SECONDS = 40.0
-"""A start takes a second; on a machine with seven times as much to do as it has cores, more than fifteen."""
+from localpv.testing.waiting import PATIENCE_SECONDS
 
-STOP_SECONDS = 10.0
 READY_LINE = re.compile(rb"^ready (?P<url>https://\S+) KUBECONFIG=(?P<kubeconfig>.+)$")
 
 
@@ -70,7 +68,7 @@ def running(
 
 def _wait_for_ready_line(process: subprocess.Popen[bytes], log: Path) -> tuple[str, Path]:
     assert process.stdout is not None
-    deadline = time.monotonic() + READY_SECONDS
+    deadline = time.monotonic() + PATIENCE_SECONDS
     os.set_blocking(process.stdout.fileno(), False)
     seen = b""
     with selectors.DefaultSelector() as selector:
@@ -86,13 +84,13 @@ def _wait_for_ready_line(process: subprocess.Popen[bytes], log: Path) -> tuple[s
                 if found := READY_LINE.match(line):
                     return found["url"].decode(), Path(os.fsdecode(found["kubeconfig"]))
     said = seen.decode(errors="replace") + log.read_text(errors="replace")
-    raise EngineFailed(f"the engine was not ready after {READY_SECONDS:g} s or ended; it said:\n{said[-5000:]}")
+    raise EngineFailed(f"the engine was not ready after {PATIENCE_SECONDS:g} s or ended; it said:\n{said[-5000:]}")
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
     process.terminate()
     try:
-        process.wait(STOP_SECONDS)
+        process.wait(PATIENCE_SECONDS)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()

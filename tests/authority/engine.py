@@ -38,6 +38,7 @@ from localpv.engine.apiserver.verbs import watch as watching
 from localpv.engine.apiserver.writing import Deletion, decode
 from localpv.engine.store.table import Change, Event
 from localpv.errors import NotFound
+from localpv.testing.waiting import PATIENCE_SECONDS
 
 RBAC = "rbac.authorization.k8s.io"
 ADMIN = Subject("localpv:admin", ("system:masters", "system:authenticated"))
@@ -101,12 +102,12 @@ class Engine:
         served = asyncio.Event()
         self.server.kinds.on_change(served.set)
         await self.create(crds.load("localdisks"))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             await served.wait()
         for name in NAMESPACES:
             await self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
             await self.create(bare(ACCOUNT_KIND, name, "robot"))
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(PATIENCE_SECONDS):
                 for prefix, own in MADE_BY_ITSELF:
                     await self._made(prefix, f"{name}/{own}")
         for name in NODES:

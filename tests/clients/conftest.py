@@ -16,7 +16,7 @@ from tests.contract import wire
 from tests.contract.spaces import Space
 from tests.kubernetes import skipping
 
-COMMAND_SECONDS = 30.0
+from localpv.testing.waiting import PATIENCE_SECONDS
 
 CONFIG = """\
 apiVersion: v1
@@ -64,7 +64,7 @@ class Going:
 
     def end(self) -> str:
         """Everything it printed, once it has ended well."""
-        said, _ = self.process.communicate(timeout=COMMAND_SECONDS)
+        said, _ = self.process.communicate(timeout=PATIENCE_SECONDS)
         assert self.process.returncode == 0, said
         return said
 
@@ -86,7 +86,7 @@ class Kubectl:
             env=self.environment | environment,
             capture_output=True,
             text=True,
-            timeout=COMMAND_SECONDS,
+            timeout=PATIENCE_SECONDS,
             check=False,
         )
         said = done.stdout + done.stderr

@@ -12,6 +12,8 @@ from tests import engine_process
 from tests.contract import builders, wire
 from tests.kubernetes import skipping
 
+from localpv.testing.waiting import PATIENCE_SECONDS
+
 VOLUMES = "/api/v1/persistentvolumes"
 
 
@@ -49,13 +51,12 @@ def running(program: Path, kubeconfig: Path, *options: str) -> Iterator[Told]:
         assert process.stdout is not None
         process.stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(5)
+            process.wait(PATIENCE_SECONDS)
         process.kill()
         process.wait()
         process.stdout.close()
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("options", [(), ("-protobuf",)], ids=["json", "protobuf"])
 def test_informer_sees_what_is_there_and_what_changes(
     informer: Path, api: wire.Api, target: wire.Target, options: tuple[str, ...]
@@ -73,7 +74,6 @@ def test_informer_sees_what_is_there_and_what_changes(
         told.until(f"DELETED {shown}")
 
 
-@pytest.mark.timeout(300)
 def test_informer_goes_on_after_the_engine_was_restarted(informer: Path, tmp_path: Path) -> None:
     with engine_process.running(data=tmp_path) as engine:
         address = engine.url.removeprefix("https://")

@@ -13,7 +13,7 @@ FINALIZER = "contract.localpv.dev/wait"
 def test_delete_waits_for_finalizers(kubectl: Kubectl, api: Api) -> None:
     api.post(kubectl.space.core("configmaps"), builders.config_map("held", finalizers=[FINALIZER]))
     path = kubectl.space.core("configmaps", "held")
-    with kubectl.started("delete", "cm", "held", "--wait", "--timeout=20s") as deletion:
+    with kubectl.started("delete", "cm", "held", "--wait", "--timeout=100s") as deletion:
         wire.eventually(lambda: "deletionTimestamp" in api.get(path)["metadata"], "the deletion was asked for")
         assert deletion.running
         api.merge(path, {"metadata": {"finalizers": None}})
@@ -40,7 +40,7 @@ def test_delete_of_a_namespace_waits_until_it_is_empty(kubectl: Kubectl) -> None
     name = builders.unique("short")
     kubectl("create", "namespace", name)
     kubectl("create", "configmap", "c", f"--namespace={name}")
-    assert f'namespace "{name}" deleted' in kubectl("delete", "namespace", name, "--timeout=25s")
+    assert f'namespace "{name}" deleted' in kubectl("delete", "namespace", name, "--timeout=100s")
     assert "NotFound" in kubectl("get", "namespace", name, expect=1)
 
 
@@ -48,15 +48,15 @@ def test_wait_for_condition_value_creation_and_deletion(kubectl: Kubectl, api: A
     api.post(kubectl.space.core("pods"), builders.pod("p"))
     status = kubectl.space.core("pods", "p", "status")
     with (
-        kubectl.started("wait", "pod/p", "--for=condition=Ready", "--timeout=20s") as ready,
-        kubectl.started("wait", "pod/p", "--for=jsonpath={.status.phase}=Running", "--timeout=20s") as runs,
-        kubectl.started("wait", "cm/later", "--for=create", "--timeout=20s") as created,
+        kubectl.started("wait", "pod/p", "--for=condition=Ready", "--timeout=100s") as ready,
+        kubectl.started("wait", "pod/p", "--for=jsonpath={.status.phase}=Running", "--timeout=100s") as runs,
+        kubectl.started("wait", "cm/later", "--for=create", "--timeout=100s") as created,
     ):
         condition = {"type": "Ready", "status": "True"}
         api.strategic(status, {"status": {"phase": "Running", "conditions": [condition]}})
         api.post(kubectl.space.core("configmaps"), builders.config_map("later"))
         assert all("condition met" in wait.end() for wait in (ready, runs, created))
-    with kubectl.started("wait", "cm/later", "--for=delete", "--timeout=20s") as deleted:
+    with kubectl.started("wait", "cm/later", "--for=delete", "--timeout=100s") as deleted:
         api.delete(kubectl.space.core("configmaps", "later"))
         deleted.end()
 

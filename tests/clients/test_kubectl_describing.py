@@ -113,7 +113,7 @@ def test_custom_kind_from_definition_to_deletion(kubectl: Kubectl, api: Api) -> 
     api.created.append(f"{custom.DEFINITIONS}/{kind.name}")
     said = kubectl("apply", "--filename=-", stdin=json.dumps(definition))
     assert said.strip() == f"customresourcedefinition.apiextensions.k8s.io/{kind.name} created"
-    assert "condition met" in kubectl("wait", f"crd/{kind.name}", "--for=condition=Established", "--timeout=20s")
+    assert "condition met" in kubectl("wait", f"crd/{kind.name}", "--for=condition=Established", "--timeout=100s")
 
     widget = json.dumps(kind.object(spec={"size": 3}))
     wire.eventually(lambda: api.send("GET", kind.path(kubectl.space)).code == 200, "the kind is served")
@@ -135,4 +135,4 @@ def test_custom_kind_from_definition_to_deletion(kubectl: Kubectl, api: Api) -> 
         return "How big it is." in described.stdout
 
     wire.eventually(explained, "the schema of the new kind is published")
-    assert f'"{kind.name}" deleted' in kubectl("delete", "crd", kind.name, "--timeout=25s")
+    assert f'"{kind.name}" deleted' in kubectl("delete", "crd", kind.name, "--timeout=100s")

@@ -183,7 +183,7 @@ def test_scale(kubectl: Kubectl) -> None:
 def test_rollout_status_waits_for_the_controller(kubectl: Kubectl, api: Api) -> None:
     # Without replicas the controller of a real cluster comes to the same end as the status written here.
     kubectl("create", "deployment", "web", "--image=a:1", "--replicas=0")
-    with kubectl.started("rollout", "status", "deployment/web", "--timeout=20s") as rollout:
+    with kubectl.started("rollout", "status", "deployment/web", "--timeout=100s") as rollout:
         told = {"status": {"observedGeneration": 99}}
         api.merge(kubectl.space.of("apps/v1", "deployments", "web", "status"), told)
         assert 'deployment "web" successfully rolled out' in rollout.end()

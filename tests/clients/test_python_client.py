@@ -20,6 +20,7 @@ from tests.contract.spaces import Space
 from tests.contract.wire import Api
 
 from kubernetes import client, config, utils, watch
+from localpv.testing.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.filterwarnings("default")
 """The client has warnings of its own, which are not ours to judge."""
@@ -134,7 +135,7 @@ def test_informer_follows_the_namespace(core: client.CoreV1Api, swept: Space) ->
 
     def saw(kind: str, name: str) -> None:
         with changed:
-            assert changed.wait_for(lambda: (kind, name) in seen, timeout=wire.PATIENCE_SECONDS), seen
+            assert changed.wait_for(lambda: (kind, name) in seen, timeout=PATIENCE_SECONDS), seen
 
     # A resync period ends a quiet watch, so that stop() does not have to wait for the server.
     informer = SharedInformer(core.list_namespaced_secret, namespace=swept.name, resync_period=1)

@@ -132,7 +132,6 @@ def _wait_until_in_force(world: World) -> None:
             and world.agent.send("POST", DISKS, foreign, dryRun="All").code == 403
         ),
         "the agent's rights and limits are in force",
-        within=30,
     )
 
 

@@ -33,7 +33,7 @@ from localpv.client.transport import Answer, Request, Transport
 from localpv.client.watching import Changed, Deleted, Synced
 from localpv.runtime.backoff import Backoff
 from localpv.runtime.clock import SystemClock
-from localpv.testing.waiting import eventually
+from localpv.testing.waiting import PATIENCE_SECONDS, eventually
 
 CONFIG_MAPS = next(resource for resource in BUILT_IN if resource.kind == "ConfigMap")
 POD = next(resource for resource in BUILT_IN if resource.kind == "Pod")
@@ -117,7 +117,7 @@ async def following(cache: Cache[Any]) -> AsyncIterator[None]:
     """The cache at work, loaded; a mistake in it fails the test."""
     task = asyncio.create_task(cache.run())
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             await cache.wait_synced()
         yield
     finally:
@@ -313,7 +313,7 @@ async def test_watch_tells_what_exists_then_what_changes(client: Client, space: 
     own = Selection(namespace=space.name, fields="metadata.name=one")
     made = await maps.create(a_config_map(space, "one"))
     seen = []
-    async with asyncio.timeout(20), aclosing(maps.watch(own, initial_events=True)) as watch:
+    async with asyncio.timeout(PATIENCE_SECONDS), aclosing(maps.watch(own, initial_events=True)) as watch:
         async for event in watch:
             seen.append(type(event))
             match event:
@@ -456,7 +456,7 @@ async def test_second_candidate_leads_after_the_first_lost_its_network(
         two = candidate("two", client)
         cable.unplugged = True
         cable.cut()
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             assert await one is Ended.LOST
         await eventually(lambda: spans["two"], what="the second leads")
         assert spans["one"][1] < spans["two"][0]

@@ -142,7 +142,6 @@ def test_cluster_wide_objects_are_not_collected_for_an_owner_in_a_namespace(api:
     assert "deletionTimestamp" not in api.get(path)["metadata"]
 
 
-@pytest.mark.timeout(180)  # Kubernetes' collector learns of new kinds only every half minute
 def test_custom_owner(api: Api, space: Space) -> None:
     kind = custom.Kind()
     custom.define(api, kind.definition())
@@ -150,7 +149,7 @@ def test_custom_owner(api: Api, space: Space) -> None:
     _owned(api, space, owner, "owned")
     api.delete(kind.path(space, "owner"))
     # A collector that reads discovery now and then needs a while to know a new kind.
-    wire.eventually(lambda: api.gone(space.core("configmaps", "owned")), "the dependent is gone", within=45)
+    wire.eventually(lambda: api.gone(space.core("configmaps", "owned")), "the dependent is gone")
 
 
 def test_namespace_empties_before_it_goes(api: Api, space: Space) -> None:
@@ -166,7 +165,7 @@ def test_namespace_empties_before_it_goes(api: Api, space: Space) -> None:
     wire.eventually(lambda: api.gone(space.core("configmaps", "plain")), "what is not held is gone")
     assert not api.gone(path)
     api.merge(space.core("configmaps", "held"), {"metadata": {"finalizers": None}})
-    wire.eventually(lambda: api.gone(path), "the empty namespace is gone", within=45)
+    wire.eventually(lambda: api.gone(path), "the empty namespace is gone")
 
 
 def test_namespace_tells_what_it_waits_for(api: Api, space: Space) -> None:
@@ -206,14 +205,14 @@ def test_namespace_tells_what_it_waits_for(api: Api, space: Space) -> None:
         space.of("apps/v1", "deployments", "three"),
     ):
         api.merge(what, {"metadata": {"finalizers": None}})
-    wire.eventually(lambda: api.gone(path), "the empty namespace is gone", within=45)
+    wire.eventually(lambda: api.gone(path), "the empty namespace is gone")
 
 
 def test_odd_conditions_do_not_keep_a_namespace(api: Api, space: Space) -> None:
     path = f"/api/v1/namespaces/{space.name}"
     api.merge(f"{path}/status", {"status": {"conditions": [{"status": "True"}, {"type": "NamespaceContentRemaining"}]}})
     api.delete(path)
-    wire.eventually(lambda: api.gone(path), "the namespace is gone", within=45)
+    wire.eventually(lambda: api.gone(path), "the namespace is gone")
 
 
 def test_a_finalizer_of_somebody_else_keeps_an_empty_namespace(api: Api, space: Space) -> None:
@@ -224,10 +223,9 @@ def test_a_finalizer_of_somebody_else_keeps_an_empty_namespace(api: Api, space: 
     assert {status for status, *_ in told.values()} == {"False"}
     wire.eventually(lambda: not api.get(path)["spec"].get("finalizers"), "Kubernetes' own finalizer is gone")
     api.merge(path, {"metadata": {"finalizers": None}})
-    wire.eventually(lambda: api.gone(path), "the namespace is gone", within=45)
+    wire.eventually(lambda: api.gone(path), "the namespace is gone")
 
 
-@pytest.mark.timeout(120)
 def test_pods_leave_a_namespace_before_all_else(api: Api, space: Space) -> None:
     path, pod, plain = f"/api/v1/namespaces/{space.name}", space.core("pods", "held"), space.core("configmaps", "plain")
     api.post(space.core("configmaps"), builders.config_map("plain"))
@@ -241,8 +239,8 @@ def test_pods_leave_a_namespace_before_all_else(api: Api, space: Space) -> None:
     assert len(told) == 5
     assert api.get(plain)["metadata"].get("deletionTimestamp") is None
     api.merge(pod, {"metadata": {"finalizers": None}})
-    wire.eventually(lambda: api.gone(plain), "what is left goes after the pods", within=60)
-    wire.eventually(lambda: api.gone(path), "the empty namespace is gone", within=45)
+    wire.eventually(lambda: api.gone(plain), "what is left goes after the pods")
+    wire.eventually(lambda: api.gone(path), "the empty namespace is gone")
 
 
 def _held(obj: builders.Object) -> builders.Object:

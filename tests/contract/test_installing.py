@@ -16,6 +16,7 @@ from tests.contract.wire import Api
 from localpv.api import well_known
 from localpv.api.resources import BUILT_IN
 from localpv.deploy import bootstrap
+from localpv.testing.waiting import PATIENCE_SECONDS
 
 CONFIG = """
 storageClassMap:
@@ -50,7 +51,11 @@ PATHS = {(resource.api_version, resource.kind): resource for resource in BUILT_I
 
 def localpv(*arguments: str, text: str = "", code: int = 0) -> str:
     ended = subprocess.run(
-        [sys.executable, "-m", "localpv", *arguments], input=text, capture_output=True, text=True, timeout=30
+        [sys.executable, "-m", "localpv", *arguments],
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
     )
     assert ended.returncode == code, ended.stderr
     return ended.stdout if code == 0 else ended.stderr

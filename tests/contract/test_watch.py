@@ -11,6 +11,8 @@ from tests.contract import builders, custom, wire
 from tests.contract.spaces import Space
 from tests.contract.wire import Api
 
+from localpv.testing.waiting import PATIENCE_SECONDS
+
 BOOKMARK_END = "k8s.io/initial-events-end"
 
 
@@ -229,7 +231,7 @@ def test_compacted_history_is_expired(api: Api, space: Space) -> None:
 
 def _compact(etcd_url: str, revision: int) -> None:
     body = json.dumps({"revision": revision}).encode()
-    with urllib.request.urlopen(f"{etcd_url}/v3/kv/compaction", data=body, timeout=5) as answer:
+    with urllib.request.urlopen(f"{etcd_url}/v3/kv/compaction", data=body, timeout=PATIENCE_SECONDS) as answer:
         answer.read()
 
 

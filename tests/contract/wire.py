@@ -16,12 +16,12 @@ from typing import Any, TypeVar
 
 import yaml
 
+from localpv.testing.waiting import PATIENCE_SECONDS
+
 T = TypeVar("T")
 
-PATIENCE_SECONDS = 15.0
-"""How long a test waits for something that Kubernetes does a moment later."""
 
-ANSWER_SECONDS = 50.0
+ANSWER_SECONDS = 120.0
 """How long one answer may take, less than a test may: some are much work, and the machine may have other work too."""
 
 JSON_PATCH = "application/json-patch+json"

@@ -15,6 +15,9 @@ import pytest
 from tests import engine_process
 from tests.contract import builders, wire
 
+from localpv.engine.apiserver.connections import HEAD_SECONDS
+from localpv.testing.waiting import PATIENCE_SECONDS
+
 CONNECTIONS, REQUESTS = 64, 16
 SHARE_OF_CONNECTIONS, SHARE_OF_REQUESTS = CONNECTIONS // 4, REQUESTS // 4
 OPTIONS = ("--max-connections", str(CONNECTIONS), "--max-requests-inflight", str(REQUESTS))
@@ -47,7 +50,7 @@ def _tenant(admin: wire.Api) -> tuple[str, str]:
 
 def _open(target: wire.Target, token: str, request: str) -> ssl.SSLSocket:
     """A connection with the beginning of a request on it."""
-    plain = socket.create_connection((target.host, target.port), timeout=20)
+    plain = socket.create_connection((target.host, target.port), timeout=PATIENCE_SECONDS)
     secure = target.tls.wrap_socket(plain, server_hostname=target.host)
     secure.sendall(f"{request} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n".encode())
     return secure
@@ -82,14 +85,15 @@ def _is_served(client: wire.Api) -> bool:
 
 
 def test_connections_that_say_nothing_push_out_each_other_and_nobody_else(admin: wire.Api, target: wire.Target) -> None:
-    watch = admin.watch("/api/v1/nodes", timeoutSeconds=50)
+    watch = admin.watch("/api/v1/nodes", timeoutSeconds=250)
     with contextlib.ExitStack() as stack:
         silent = []
         for _ in range(3 * CONNECTIONS):
-            connection = stack.enter_context(socket.create_connection((target.host, target.port), timeout=10))
-            silent.append(connection)
+            connection = socket.create_connection((target.host, target.port), timeout=PATIENCE_SECONDS)
+            silent.append(stack.enter_context(connection))
         other = wire.Api(target, target.token)  # a new connection from the same address
-        wire.eventually(lambda: _is_served(other), "a client with a good token gets in", within=5)
+        # Before their time is up, which would end them all.
+        wire.eventually(lambda: _is_served(other), "a client with a good token gets in", within=0.9 * HEAD_SECONDS)
         wire.eventually(
             lambda: sum(_is_open(connection) for connection in silent) <= SHARE_OF_CONNECTIONS,
             "no more than a share of them is open",
@@ -103,7 +107,7 @@ def test_connections_that_say_nothing_push_out_each_other_and_nobody_else(admin:
 
 def test_a_client_has_its_share_of_watches_and_others_theirs(admin: wire.Api, target: wire.Target) -> None:
     space, token = _tenant(admin)
-    path = f"/api/v1/namespaces/{space}/configmaps?watch=1&timeoutSeconds=50"
+    path = f"/api/v1/namespaces/{space}/configmaps?watch=1&timeoutSeconds=250"
     with contextlib.ExitStack() as stack:
         heads = []
         for _ in range(SHARE_OF_CONNECTIONS + 4):
@@ -132,7 +136,7 @@ def test_watches_of_clients_that_have_gone_do_not_count(admin: wire.Api, target:
 
 
 def _watch_once(client: wire.Api, path: str) -> bool:
-    with client.watch(path, timeoutSeconds=50) as watch:
+    with client.watch(path, timeoutSeconds=250) as watch:
         return watch.code == 200
 
 
@@ -200,7 +204,6 @@ def test_failed_logins_are_slowed_down_and_good_tokens_are_not(admin: wire.Api, 
     stranger.close()
 
 
-@pytest.mark.timeout(120)
 def test_a_flood_of_one_tenant_starves_nobody(admin: wire.Api, target: wire.Target) -> None:
     space, token = _tenant(admin)
     path = f"/api/v1/namespaces/{space}/configmaps"
@@ -228,7 +231,7 @@ def test_a_flood_of_one_tenant_starves_nobody(admin: wire.Api, target: wire.Targ
         wire.eventually(lambda: seen[429], f"the tenant is told to wait: {seen}")
         # All come from one address, which has a share of its own of connections that nobody has logged in on yet. The
         # flood may have all of them at one moment; who comes again gets in.
-        wire.eventually(lambda: _gets_in(neighbour), "the neighbour has logged in", within=60)
+        wire.eventually(lambda: _gets_in(neighbour), "the neighbour has logged in")
         for number in range(20):
             began = time.monotonic()
             admin.post(f"/api/v1/namespaces/{neighbour_space}/secrets", builders.secret(f"s{number}"))

@@ -19,6 +19,7 @@ from tests import engine_process
 from tests.contract import wire
 
 from localpv.api import crds
+from localpv.testing.waiting import PATIENCE_SECONDS
 
 DISKS = "/apis/localpv.dev/v1alpha1/localdisks"
 VOLUMES = "/api/v1/persistentvolumes"
@@ -57,7 +58,7 @@ def localpv(
         input=typed if typed is not None else "",
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=PATIENCE_SECONDS,
     )
 
 
@@ -152,7 +153,7 @@ def on_terminal(api: wire.Api, *words: str, **extra: str) -> str:
     with contextlib.suppress(OSError):  # a terminal that was left answers with an error
         while piece := os.read(ours, 65536):
             seen += piece
-    process.wait(30)
+    process.wait(PATIENCE_SECONDS)
     os.close(ours)
     return seen.decode()
 
@@ -279,7 +280,7 @@ def test_an_order_stands_when_the_command_is_stopped(admin: wire.Api) -> None:
     try:
         wire.eventually(lambda: "clean" in admin.get(f"{DISKS}/{name}")["spec"], "the order is there")
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=20)
+        _, said = process.communicate(timeout=PATIENCE_SECONDS)
     finally:
         process.kill()  # it would wait for an agent for ever
     assert "goes on without this command" in said
@@ -299,7 +300,7 @@ def test_what_was_verified_for_the_same_volume_before_does_not_pass_for_a_new_or
     wire.eventually(lambda: "clean" in admin.get(f"{DISKS}/{name}")["spec"], "the order is there")
     assert "cleaning" not in admin.get(f"{DISKS}/{name}")["status"]
     tell(admin, name, cleaning={"volumeUID": "uid-of-the-deleted", "state": "Verified", "attempt": 1})
-    said, _ = process.communicate(timeout=20)
+    said, _ = process.communicate(timeout=PATIENCE_SECONDS)
     assert said.splitlines()[-1] == "node-a/again1 is clean."
 
 

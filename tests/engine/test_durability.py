@@ -15,6 +15,8 @@ import pytest
 from tests import engine_process
 from tests.contract import builders, wire
 
+from localpv.testing.waiting import PATIENCE_SECONDS
+
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
 
@@ -65,7 +67,6 @@ class Load:
 
 # A server that dies between connecting and the handshake makes ssl forget to close its socket (CPython 3.11).
 @pytest.mark.filterwarnings("ignore:.*SSLSocket:pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.timeout(300)
 def test_kill_under_load_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
     data, chance = tmp_path / "data", random.Random(7)
     expected: dict[str, tuple[str, str, str]] = {}
@@ -130,6 +131,6 @@ def test_sigterm_ends_watches_and_exits_with_success(tmp_path: Path) -> None:
         with client.watch(CONFIG_MAPS) as watch:
             engine.process.send_signal(signal.SIGTERM)
             list(watch.until_closed())
-        assert engine.process.wait(5) == 0
+        assert engine.process.wait(PATIENCE_SECONDS) == 0
         assert "Traceback" not in engine.log_tail()
         client.close()

@@ -37,7 +37,6 @@ def _memory_kb(pid: int) -> int:
         return next(int(line.split()[1]) for line in status if line.startswith("VmRSS:"))
 
 
-@pytest.mark.timeout(120)
 def test_readers_that_do_not_read_neither_stall_others_nor_fill_memory(
     server: tuple[engine_process.Engine, wire.Target],
 ) -> None:
@@ -61,7 +60,6 @@ def test_readers_that_do_not_read_neither_stall_others_nor_fill_memory(
     client.close()
 
 
-@pytest.mark.timeout(180)
 def test_a_watcher_that_falls_too_far_behind_is_told_to_list_again(
     server: tuple[engine_process.Engine, wire.Target],
 ) -> None:

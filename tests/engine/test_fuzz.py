@@ -201,7 +201,6 @@ def _address(resource: Resource) -> str:
     return f"{resource.path}{scope}/{resource.plural}"
 
 
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize("resource", EVERY, ids=lambda resource: resource.qualified)
 def test_objects_of_every_kind_with_something_wrong_in_them(api: wire.Api, resource: Resource) -> None:
     chance = random.Random(resource.qualified)

@@ -46,7 +46,6 @@ def engine() -> Iterator[engine_process.Engine]:
         assert "Traceback" not in running.log_tail(10_000_000)
 
 
-@pytest.mark.timeout(150)
 def test_every_request_is_answered_and_no_connection_gets_out_of_step(engine: engine_process.Engine) -> None:
     target = wire.read_kubeconfig(engine.kubeconfig)
     authorization = (b"Authorization", f"Bearer {target.token}".encode())

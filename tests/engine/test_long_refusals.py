@@ -65,7 +65,6 @@ def _memory(engine: engine_process.Engine) -> int:
     return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmHWM"))
 
 
-@pytest.mark.timeout(300)
 def test_no_refusal_is_long(engine: engine_process.Engine) -> None:
     target = wire.read_kubeconfig(engine.kubeconfig, controllers=True)
     api = wire.Api(target, target.token)

@@ -65,7 +65,7 @@ def test_a_circle_goes_and_others_are_served_meanwhile(api: wire.Api, length: in
     for owner, dependent in zip([made[-1], *made], made, strict=False):
         _own(api, owner, dependent)
     api.delete(f"{CONFIG_MAPS}/{made[0]['metadata']['name']}", {"propagationPolicy": "Foreground"})
-    wire.eventually(lambda: _gone(api, f"ring{length}-"), "the circle is gone", within=40)
+    wire.eventually(lambda: _gone(api, f"ring{length}-"), "the circle is gone")
 
 
 def test_a_circle_of_which_all_are_deleted_in_the_foreground_at_once_goes(api: wire.Api) -> None:
@@ -84,7 +84,6 @@ def _delete_alone(target: wire.Target, name: str) -> None:
     client.close()
 
 
-@pytest.mark.timeout(120)
 def test_an_owner_of_thousands_goes_without_holding_up_others(
     api: wire.Api, target: wire.Target, engine: engine_process.Engine
 ) -> None:

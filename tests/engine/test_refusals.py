@@ -16,6 +16,8 @@ import pytest
 from tests import engine_process
 from tests.contract import builders, wire
 
+from localpv.testing.waiting import PATIENCE_SECONDS
+
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
 
@@ -25,7 +27,7 @@ def refused(*arguments: str) -> str:
         [sys.executable, "-m", "localpv", "apiserver", *arguments],
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=PATIENCE_SECONDS,
         check=False,
     )
     assert done.returncode == 1, done

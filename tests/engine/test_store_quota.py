@@ -46,7 +46,6 @@ def _fill(client: wire.Api, path: str, size: int = PIECE) -> tuple[int, Any]:
     raise AssertionError("nothing stopped it")
 
 
-@pytest.mark.timeout(120)
 def test_one_tenant_fills_its_half_and_stops_nobody(admin: wire.Api, target: wire.Target) -> None:
     space, token = _tenant(admin)
     neighbour_space, neighbour_token = _tenant(admin)
@@ -94,7 +93,6 @@ def test_one_tenant_fills_its_half_and_stops_nobody(admin: wire.Api, target: wir
     neighbour.close()
 
 
-@pytest.mark.timeout(120)
 def test_a_pod_can_be_evicted_from_a_full_namespace(admin: wire.Api, target: wire.Target) -> None:
     space, token = _tenant(admin)
     tenant = wire.Api(target, token)
@@ -113,7 +111,6 @@ def test_a_pod_can_be_evicted_from_a_full_namespace(admin: wire.Api, target: wir
     tenant.close()
 
 
-@pytest.mark.timeout(120)
 def test_writes_that_come_at_once_do_not_slip_through(admin: wire.Api, target: wire.Target) -> None:
     space, token = _tenant(admin)
     path = f"/api/v1/namespaces/{space}/configmaps"
@@ -155,7 +152,6 @@ def _size(obj: Any) -> int:
     return 1024 + 320 * text.count(b'"uid":"') + len(text) - len(obj["metadata"]["resourceVersion"])
 
 
-@pytest.mark.timeout(120)
 def test_all_tenants_together_leave_the_reserve_and_it_is_so_after_a_restart(tmp_path: Path) -> None:
     with engine_process.running(options=OPTIONS, data=tmp_path / "data") as engine:
         admin = wire.Api(_target(engine), _target(engine).token)
@@ -182,7 +178,6 @@ def _used(message: str) -> int:
     return int(message.partition("used: ")[2].partition(",")[0])
 
 
-@pytest.mark.timeout(60)
 def test_an_object_that_patches_would_make_too_large_stays_as_it_was(admin: wire.Api) -> None:
     group = "example.com"
     name = builders.unique("bigs")

@@ -18,6 +18,8 @@ import pytest
 from tests.contract import wire
 from tests.pods.machine import Machine
 
+from localpv.testing.waiting import PATIENCE_SECONDS
+
 
 @contextlib.contextmanager
 def up(*options: str) -> Iterator[tuple[subprocess.Popen[str], wire.Api]]:
@@ -37,7 +39,7 @@ def up(*options: str) -> Iterator[tuple[subprocess.Popen[str], wire.Api]]:
         client.close()
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(PATIENCE_SECONDS)
         if process.stdout is not None:
             process.stdout.close()
 
@@ -117,7 +119,7 @@ def test_a_wrong_manifest_is_named_with_its_file(tmp_path: Path, text: str, said
         [sys.executable, "-m", "localpv", "up", *options],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=PATIENCE_SECONDS,
         check=False,
     )
     assert done.returncode == 1
@@ -156,7 +158,7 @@ def test_a_terminal_gets_a_live_view_that_ends_with_ctrl_c(tmp_path: Path) -> No
         process.send_signal(signal.SIGINT)
         with contextlib.suppress(OSError):  # the terminal closes with its last process
             seen += _read_until(screen, b"\0never", 20)
-        assert process.wait(20) == 0
+        assert process.wait(PATIENCE_SECONDS) == 0
         assert b"Traceback" not in seen
     finally:
         process.kill()

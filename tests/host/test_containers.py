@@ -22,7 +22,7 @@ from localpv.host.runc import RuncContainers
 from localpv.host.sandboxes import KernelSandboxes
 from localpv.host.workers import Workers
 from localpv.testing.fake_containers import FakeContainers
-from localpv.testing.waiting import eventually
+from localpv.testing.waiting import PATIENCE_SECONDS, eventually
 
 SCRIPT = "trap 'exit 7' TERM; echo out; echo err >&2; while :; do sleep 0.05; done"
 PROGRAMS = ("runc", "conmon", "busybox")
@@ -123,7 +123,7 @@ async def test_watching_what_has_ended_tells_at_once(room: Room) -> None:
     await eventually(lambda: room.containers.look(bundle).exit_code == 137)
     told = asyncio.Event()
     room.containers.watch(bundle, told.set)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         await told.wait()
 
 
@@ -134,7 +134,7 @@ async def test_watch_that_was_given_up_tells_nothing(room: Room) -> None:
     others = asyncio.Event()
     room.containers.watch(bundle, others.set)
     await room.containers.delete(bundle)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         await others.wait()
     assert told == []
 
@@ -180,7 +180,7 @@ async def real(tmp_path: Path) -> AsyncIterator[Room]:
 
 async def heard(process: Process) -> tuple[int, dict[int, bytes]]:
     found: dict[int, bytes] = {}
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         async for number, chunk in process.output():
             found[number] = found.get(number, b"") + chunk
         code = await process.wait()
@@ -215,7 +215,7 @@ async def test_process_inside_can_have_a_terminal_of_any_size(real: Room) -> Non
 
     async def until(word: bytes) -> None:
         nonlocal said
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             async for _, chunk in process.output():
                 said += chunk
                 if word in said:

@@ -25,6 +25,7 @@ from localpv.host.uevents import KernelUevents, Uevents
 from localpv.host.wiping import KernelWiping, Wiping
 from localpv.host.workers import Workers
 from localpv.testing import fake_host
+from localpv.testing.waiting import PATIENCE_SECONDS
 
 T = TypeVar("T")
 MIB = 1024 * 1024
@@ -143,7 +144,7 @@ async def world(request: pytest.FixtureRequest) -> Real | Fake:
 
 
 async def soon(feed: Feed[T]) -> T:
-    return await asyncio.wait_for(anext(feed), 30)
+    return await asyncio.wait_for(anext(feed), PATIENCE_SECONDS)
 
 
 async def test_entries_are_told_by_what_they_are(world: Real | Fake) -> None:

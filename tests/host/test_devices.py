@@ -23,6 +23,7 @@ from localpv.host.devices import KernelDevices
 from localpv.host.folders import KernelFolders
 from localpv.host.model.devices import DeviceKind
 from localpv.host.workers import Workers
+from localpv.testing.waiting import PATIENCE_SECONDS
 
 
 async def test_signatures_are_read_from_the_device_and_not_from_a_cache(
@@ -157,7 +158,7 @@ async def test_a_folder_that_goes_and_comes_back_is_watched_again(tmp_path: Path
     async with KernelFolders(workers=Workers()).changes([folder]) as changes:
 
         async def told() -> None:
-            assert await asyncio.wait_for(anext(changes), 30) == folder
+            assert await asyncio.wait_for(anext(changes), PATIENCE_SECONDS) == folder
             while changes._waiting:
                 await anext(changes)
 

@@ -27,6 +27,7 @@ from localpv.host.ownership import KernelOwnership, Ownership
 from localpv.host.subpaths import KernelSubPaths, SubPaths
 from localpv.host.workers import Workers
 from localpv.testing import fake_host, fake_mounting, waiting
+from localpv.testing.waiting import PATIENCE_SECONDS
 
 MIB = 1024 * 1024
 NAME = f"localpv-test-of-contract-{os.getpid()}"
@@ -268,7 +269,7 @@ async def test_who_gives_up_waiting_leaves_no_descriptor_open(tmp_path: Path, mo
         if path != tmp_path:
             return real(path, flags, *rest, **options)  # type: ignore[arg-type]
         begun.set()
-        go_on.wait(10)
+        go_on.wait(PATIENCE_SECONDS)
         opened.append(real(path, flags, *rest, **options))  # type: ignore[arg-type]
         return opened[-1]
 

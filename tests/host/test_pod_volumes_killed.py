@@ -63,7 +63,6 @@ def start_of(device: Path) -> bytes:
         return opened.read(8)
 
 
-@pytest.mark.timeout(180)
 async def test_dying_after_any_step_of_setting_up(nodes: Callable[[], Node], make_disk: Disk, tmp_path: Path) -> None:
     disk, raw = make_disk(8), make_disk(8)
     raw.write_bytes(b"raw data")
@@ -96,7 +95,6 @@ async def test_dying_after_any_step_of_setting_up(nodes: Callable[[], Node], mak
     pytest.fail("it never came to its end")
 
 
-@pytest.mark.timeout(180)
 async def test_dying_after_any_step_of_tearing_down(nodes: Callable[[], Node], make_disk: Disk, tmp_path: Path) -> None:
     disk, raw = make_disk(8), make_disk(8)
     (tmp_path / "dir").mkdir()

@@ -41,6 +41,7 @@ from localpv.manager.manager import Manager
 from localpv.runtime.clock import SystemClock, Timer
 from localpv.testing.fake_host import FakeDevices, FakeFolders, FakeMachine, FakeMounts, FakeUevents
 from localpv.testing.fake_mounting import FakeMarks
+from localpv.testing.waiting import PATIENCE_SECONDS
 
 NODE, CLASS, FOLDER, ENTRY = "n1", "fast", "/mnt/disks", "disk"
 PIECES = 3
@@ -48,7 +49,6 @@ HASTE = 300.0
 """How much faster the clock of the programs goes: their back-offs are for real servers."""
 
 BEGINNING = datetime(2030, 1, 1, tzinfo=UTC)
-PATIENCE_SECONDS = 20.0
 
 T = TypeVar("T")
 AGENT, MANAGER, SERVER = "agent", "manager", "server"

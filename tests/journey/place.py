@@ -32,10 +32,10 @@ from localpv.manager.agents import HasLooked, nobody
 from localpv.manager.manager import WORKERS, Manager
 from localpv.manager.publish import names
 from localpv.runtime.clock import SystemClock
+from localpv.testing.waiting import PATIENCE_SECONDS
 
 GIB = 1 << 30
 HOST_DIR = "/mnt/disks"
-PATIENCE_SECONDS = 15.0
 PROTECTION = "kubernetes.io/pv-protection"
 LOOK_EVERY_SECONDS = 0.01
 

@@ -20,6 +20,7 @@ import pytest
 from tests.contract import wire
 
 from localpv.host import loop
+from localpv.testing.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: loop devices and mounts")
 
@@ -70,7 +71,7 @@ class Node:
     def kill(self, number: int = signal.SIGKILL) -> None:
         if self._process is not None:
             self._process.send_signal(number)
-            self._process.wait(15)
+            self._process.wait(PATIENCE_SECONDS)
             assert self._process.stdout is not None
             self._process.stdout.close()
             self._process = None
@@ -243,7 +244,6 @@ def test_a_used_volume_that_somebody_deletes_by_hand_comes_back_only_clean(node:
     assert list(place.iterdir()) == []
 
 
-@pytest.mark.timeout(180)
 @pytest.mark.seed("DEL-8")
 def test_killed_at_any_moment_of_the_circle_it_never_offers_what_is_not_clean(node: Node) -> None:
     place = node.disks / "data"

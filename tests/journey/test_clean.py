@@ -15,6 +15,7 @@ from localpv.api.kinds import Kind
 from localpv.api.kinds.localdisk import CleaningState, VolumeMode
 from localpv.config import cleaners
 from localpv.host import loop
+from localpv.testing.waiting import PATIENCE_SECONDS
 
 VERIFIED = CleaningState.VERIFIED
 WAITING = CleaningState.WAITING
@@ -225,7 +226,7 @@ async def test_two_links_to_one_device_are_cleaned_one_after_the_other(machine: 
 
     both_running = 0
     async with machine.cleaning():
-        async with asyncio.timeout(50):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while True:
                 states = [await machine.status(disk) for disk in (one, two)]
                 both_running += all(state is not None and state.state == RUNNING for state in states)
@@ -257,7 +258,7 @@ async def test_events_tell_of_start_and_end(machine: Machine) -> None:
     told = Told()
     async with machine.cleaning(events=told):
         await machine.until(disk, VERIFIED)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             await told.end.wait()
     assert told.reasons == ["CleaningStarted", "CleaningFinished"]
 
@@ -269,7 +270,7 @@ async def test_bounded_number_of_disks_is_cleaned_at_once(machine: Machine) -> N
         disks.append(await machine.record(f"disk-{number}"))
         await machine.order(disks[-1], "shred", "1")
     most = 0
-    async with machine.cleaning(limits=Limits(at_once=1)), asyncio.timeout(50):
+    async with machine.cleaning(limits=Limits(at_once=1)), asyncio.timeout(PATIENCE_SECONDS):
         while True:
             states = [await machine.status(disk) for disk in disks]
             most = max(most, sum(state is not None and state.state == RUNNING for state in states))

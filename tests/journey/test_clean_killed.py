@@ -16,6 +16,7 @@ from tests.journey.machine import MIB, Machine, holds_old_data, open_machine
 
 from localpv.api.kinds.localdisk import CleaningState
 from localpv.config import cleaners
+from localpv.testing.waiting import PATIENCE_SECONDS
 
 VERIFIED = CleaningState.VERIFIED
 WAITING = CleaningState.WAITING
@@ -41,7 +42,7 @@ async def agent_process(machine: Machine) -> AsyncIterator[asyncio.subprocess.Pr
 
 async def holds(condition: Callable[[], bool]) -> None:
     """Wait until something is true that another process does."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while True:
             if condition():
                 return
@@ -49,7 +50,6 @@ async def holds(condition: Callable[[], bool]) -> None:
 
 
 @pytest.mark.seed("DEL-8", "DEL-6")
-@pytest.mark.timeout(180)
 async def test_killed_in_the_middle_of_wiping_the_next_process_wipes_it_all(machine: Machine) -> None:
     device = machine.device("sdb", size=192 * MIB)
     disk = await machine.record("sdb")

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from tests.journey.machine import MIB, PATTERN, Machine, holds_old_data, open_machine
 
+from localpv.testing.waiting import PATIENCE_SECONDS
+
 SCRIPTS = Path(sys.modules["localpv"].__path__[0]) / "scripts"
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="loop devices and mounts need root")
@@ -85,5 +87,5 @@ def _run(script_name: str, *arguments: str, **environment: Path) -> subprocess.C
         capture_output=True,
         text=True,
         check=False,
-        timeout=50,
+        timeout=PATIENCE_SECONDS,
     )

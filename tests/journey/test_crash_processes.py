@@ -21,6 +21,7 @@ from tests.journey.crash_tenants import VOLUMES, Device, Folder, Server, Tenants
 
 from localpv.api import crds
 from localpv.host import loop
+from localpv.testing.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: loop devices and mounts")
 
@@ -78,7 +79,7 @@ class Cluster:
         process = self._running.pop(name)
         assert process.poll() is None, f"{name} ended by itself: {self.tail(name)}"
         process.send_signal(signal.SIGKILL)
-        process.wait(15)
+        process.wait(PATIENCE_SECONDS)
         assert process.stdout is not None
         process.stdout.close()
         self.kills += 1
@@ -132,7 +133,6 @@ def install(server: Server) -> None:
         assert server.ask("POST", "/apis/storage.k8s.io/v1/storageclasses", body)
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.seed("DEL-8", "DEL-6", "DSC-7")
 def test_killed_again_and_again_nothing_is_offered_unclean_lost_or_wiped_while_bound(
     cluster: Cluster, disks: list[tuple[str, Folder | Device]]

@@ -90,7 +90,6 @@ async def go_round(world: World) -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=named)
 @pytest.mark.seed("DEL-8", "DEL-6", "DSC-7")
-@pytest.mark.timeout(120)
 async def test_killed_at_each_act_of_the_circle(case: Case, memory: Path) -> None:
     undisturbed = World(case, memory / "undisturbed")
     await go_round(undisturbed)

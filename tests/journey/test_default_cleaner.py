@@ -16,6 +16,7 @@ from tests.journey.test_circle import DISKS, MIB, SECRET, VOLUMES, Node
 from tests.journey.test_programs import CLASS, api, program
 
 from localpv.host import loop
+from localpv.testing.waiting import PATIENCE_SECONDS
 
 __all__ = ["api"]  # a fixture
 
@@ -177,4 +178,4 @@ def _explained(node: Node, label: str) -> str:
 def _localpv(node: Node, *words: str) -> str:
     assert node.api.get(DISKS)
     argv = [sys.executable, "-m", "localpv", *words, "--kubeconfig", str(node.data / "kubeconfig")]
-    return subprocess.run(argv, check=True, capture_output=True, text=True, timeout=50).stdout
+    return subprocess.run(argv, check=True, capture_output=True, text=True, timeout=PATIENCE_SECONDS).stdout

@@ -37,11 +37,11 @@ from localpv.host.mounts import KernelMounts
 from localpv.host.uevents import KernelUevents
 from localpv.host.workers import Workers
 from localpv.runtime.clock import SystemClock
+from localpv.testing.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="mounts and loop devices need root")
 
 MIB = 1024 * 1024
-PATIENCE_SECONDS = 10.0
 
 
 @dataclass

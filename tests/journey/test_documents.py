@@ -24,6 +24,7 @@ from tests.contract import wire
 from tests.journey import documents
 
 from localpv.api.resources import BUILT_IN
+from localpv.testing.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: mounts")
 
@@ -40,7 +41,9 @@ RESOURCES = {(resource.api_version, resource.kind): resource for resource in BUI
 
 def localpv(*words: str, text: str = "", **env: str) -> str:
     argv = [sys.executable, "-m", "localpv", *words]
-    done = subprocess.run(argv, input=text, capture_output=True, text=True, timeout=50, env={**os.environ, **env})
+    done = subprocess.run(
+        argv, input=text, capture_output=True, text=True, timeout=PATIENCE_SECONDS, env={**os.environ, **env}
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -74,7 +77,7 @@ class Pod:
             yield process
             if process.poll() is None:
                 process.send_signal(signal.SIGTERM)
-                assert process.wait(20) == 0
+                assert process.wait(PATIENCE_SECONDS) == 0
         except AssertionError as error:
             error.add_note(self.log.read_text(errors="replace")[-3000:])
             raise
@@ -184,11 +187,11 @@ def test_daemon_set_of_the_documents_offers_what_is_in_its_directories(api: wire
         return " ".join(event["message"] for event in api.get(EVENTS, fieldSelector=chosen)["items"])
 
     with pod.running():
-        message = wire.eventually(asked_for, "the classes that are missing are asked for", within=30)
+        message = wire.eventually(asked_for, "the classes that are missing are asked for")
         assert "local-fast, local-slow" in message and "kubernetes.io/no-provisioner" in message
         for name in ("local-fast", "local-slow"):
             api.post(STORAGE_CLASSES, {"metadata": {"name": name}, "provisioner": "kubernetes.io/no-provisioner"})
-        wire.eventually(lambda: offered(api) == BOTH, "everything is offered", within=30)
+        wire.eventually(lambda: offered(api) == BOTH, "everything is offered")
         said = wire.eventually(lambda: asked_for("RecordsNotKept"), "it is told that nothing outlives the pod")
         assert "/var/lib/localpv/agent goes with the pod" in said and "hostPath" in said
 
@@ -198,14 +201,14 @@ def test_daemon_set_without_its_config_map_or_its_rights_says_what_is_missing(ap
     template = documents.daemon_set(IMAGE)["spec"]["template"]
     apply(api, yaml.safe_dump_all(documents.rights()))
     with (pod := Pod(api, template, tmp_path / "pod")).running() as process:
-        assert process.wait(30) == 1
+        assert process.wait(PATIENCE_SECONDS) == 1
     said = pod.log.read_text()
     assert "namespace kube-system has no ConfigMap local-volume-config or local-volume-default-config" in said
     assert "hint: create one with the key storageClassMap" in said
 
     api.delete("/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system/rolebindings/local-storage-config")
     with (pod := Pod(api, template, tmp_path / "pod")).running() as process:
-        assert process.wait(30) == 1
+        assert process.wait(PATIENCE_SECONDS) == 1
     said = pod.log.read_text()
     assert "ConfigMap kube-system/local-volume-config may not be read" in said
     assert "hint: allow it: kubectl -n kube-system create role" in said
@@ -220,7 +223,7 @@ def test_steps_of_the_bootstrapper_end_in_volumes(api: wire.Api, tmp_path: Path)
     assert "storageclasses.storage.k8s.io/local-fast created" in said
     made = api.get("/apis/apps/v1/namespaces/kube-system/daemonsets/local-volume-provisioner")
     with Pod(api, made["spec"]["template"], tmp_path / "pod").running():
-        wire.eventually(lambda: offered(api) == BOTH, "everything is offered", within=30)
+        wire.eventually(lambda: offered(api) == BOTH, "everything is offered")
     chosen = "involvedObject.kind=Node,reason=RecordsNotKept"
     assert api.get(EVENTS, fieldSelector=chosen)["items"] == [], "the bootstrapper mounts a folder of the node"
     assert api.get(f"{STORAGE_CLASSES}/local-slow")["volumeBindingMode"] == "WaitForFirstConsumer"

@@ -19,6 +19,7 @@ from tests.contract import wire
 from tests.journey.test_circle import MIB, SECRET, VOLUMES, Node
 
 from localpv.host import loop
+from localpv.testing.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: loop devices and mounts")
 
@@ -66,7 +67,7 @@ def test_device_swapped_behind_its_link_before_the_cleaning_is_not_wiped(node: N
     # A refused disk is looked at again after a while; a new process looks at once.
     node.kill()
     node.start()
-    wire.eventually(lambda: SECRET not in device.read_bytes(), "the right device is clean", within=60)
+    wire.eventually(lambda: SECRET not in device.read_bytes(), "the right device is clean")
     node.offered_again("raw", volume)
     assert precious.read_bytes().startswith(SECRET * 1000)
 
@@ -81,7 +82,7 @@ def test_configuration_that_names_a_directory_of_the_system_starts_nothing(
         [sys.executable, "-m", "localpv", program, "--config", str(tmp_path), "--state", str(tmp_path / "state")],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_SECONDS,
         check=False,
         env={**os.environ, "MY_NODE_NAME": "n1", "KUBECONFIG": _kubeconfig(tmp_path)},
     )

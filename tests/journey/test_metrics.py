@@ -22,10 +22,10 @@ from tests.contract import wire
 import localpv
 from localpv.api import crds
 from localpv.host import loop
+from localpv.testing.waiting import PATIENCE_SECONDS
 
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root: the agent listens to the kernel"),
-    pytest.mark.timeout(180),  # several starts and a whole circle, also on a busy machine
 ]
 
 CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
@@ -55,7 +55,7 @@ def until(api: wire.Api, **expected: float) -> Samples:
         found = samples(scrape(api))
         return found if all(_sum(found, name) >= number for name, number in expected.items()) else {}
 
-    return wire.eventually(look, f"the metrics tell {expected}", within=30.0)
+    return wire.eventually(look, f"the metrics tell {expected}")
 
 
 def _sum(found: Samples, name: str) -> float:
@@ -206,7 +206,7 @@ def program(name: str, *options: str, folder: Path) -> Iterator[str]:
         assert process.stdout.readline().startswith("ready"), (folder / f"{name}.log").read_text()[-3000:]
         yield address
         process.send_signal(signal.SIGTERM)
-        assert process.wait(15) == 0, (folder / f"{name}.log").read_text()[-3000:]
+        assert process.wait(PATIENCE_SECONDS) == 0, (folder / f"{name}.log").read_text()[-3000:]
     finally:
         process.kill()
         process.wait()
@@ -215,7 +215,7 @@ def program(name: str, *options: str, folder: Path) -> Iterator[str]:
 
 def ask(address: str, path: str) -> tuple[int, str]:
     try:
-        with urllib.request.urlopen(f"http://{address}{path}", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://{address}{path}", timeout=PATIENCE_SECONDS) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         with error:
@@ -244,9 +244,9 @@ def test_agent_is_ready_only_when_it_has_seen_its_disks_and_each_program_tells_i
             assert ask(agent, "/readyz") == (503, "not ready yet: disks\n")
             assert ask(agent, "/livez")[0] == 200
             api.post(DEFINITIONS, crds.load("localdisks"))
-            wire.eventually(lambda: ask(agent, "/readyz")[0] == 200, "the agent is ready", within=60.0)
+            wire.eventually(lambda: ask(agent, "/readyz")[0] == 200, "the agent is ready")
             with program("manager", folder=tmp_path) as manager:
-                wire.eventually(lambda: len(api.get(VOLUMES)["items"]) == 1, "the disk is offered", within=60.0)
+                wire.eventually(lambda: len(api.get(VOLUMES)["items"]) == 1, "the disk is offered")
                 wire.eventually(lambda: ask(manager, "/readyz")[0] == 200, "the manager is ready")
                 wire.eventually(
                     lambda: 'localpv_disks{storage_class="fast",phase="Published"} 1\n' in ask(agent, "/metrics")[1],
@@ -260,5 +260,5 @@ def test_agent_is_ready_only_when_it_has_seen_its_disks_and_each_program_tells_i
 
                 classes.write_text("fast: 7\n")
                 for address in (agent, manager):
-                    wire.eventually(partial(_says_configuration_is_wrong, address), "the mistake is told", within=30.0)
+                    wire.eventually(partial(_says_configuration_is_wrong, address), "the mistake is told")
                 assert ask(agent, "/readyz")[0] == 200, "the last good configuration is in force"

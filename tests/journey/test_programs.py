@@ -18,6 +18,7 @@ from tests import engine_process
 from tests.contract import wire
 
 from localpv.api import crds
+from localpv.testing.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: the agent listens to the kernel")
 
@@ -42,7 +43,7 @@ def program(name: str, *options: str, folder: Path) -> Iterator[subprocess.Popen
         assert process.stdout.readline().startswith("ready"), (folder / f"{name}.log").read_text()[-3000:]
         yield process
         process.send_signal(signal.SIGTERM)
-        assert process.wait(15) == 0, (folder / f"{name}.log").read_text()[-3000:]
+        assert process.wait(PATIENCE_SECONDS) == 0, (folder / f"{name}.log").read_text()[-3000:]
     finally:
         process.kill()
         process.wait()
@@ -130,7 +131,7 @@ def test_a_program_that_does_not_know_its_node_says_so(tmp_path: Path) -> None:
         [sys.executable, "-m", "localpv", "agent", "--config", str(tmp_path)],
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=PATIENCE_SECONDS,
         check=False,
         env={**os.environ, "MY_NODE_NAME": "", "KUBECONFIG": "", "HOME": str(tmp_path)},
     )

@@ -75,5 +75,5 @@ def test_directory_in_the_place_of_a_released_one_is_not_wiped(node: Node) -> No
     (node.disks / "a" / "precious").unlink()
     (node.disks / "a").rmdir()
     (node.folder / "kept").rename(node.disks / "a")
-    wire.eventually(lambda: not list((node.disks / "a").iterdir()), "the right one is cleaned", within=60)
+    wire.eventually(lambda: not list((node.disks / "a").iterdir()), "the right one is cleaned")
     node.offered_again("a", volume)

@@ -13,6 +13,8 @@ import pytest
 from tests.contract import wire
 from tests.journey.test_circle import SECRET, Node
 
+from localpv.testing.waiting import PATIENCE_SECONDS
+
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: loop devices and mounts")
 
 
@@ -25,7 +27,7 @@ def node(tmp_path: Path) -> Iterator[Node]:
 
 def reset(node: Node) -> None:
     argv = [sys.executable, "-m", "localpv", "reset", "--yes", "--data", str(node.data)]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE_SECONDS)
     assert done.returncode == 0, done.stderr
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from tests import engine_process
 from tests.contract import builders, wire
 
@@ -23,7 +22,6 @@ def phases(api: wire.Api) -> dict[str, str]:
     return {one["metadata"]["uid"]: one["status"].get("phase", "") for one in api.get(VOLUMES)["items"]}
 
 
-@pytest.mark.timeout(120)
 def test_a_disk_goes_from_tenant_to_tenant_and_is_empty_in_between(tmp_path: Path) -> None:
     disk, config = tmp_path / "disks" / "one", tmp_path / "config"
     disk.mkdir(parents=True)

@@ -10,9 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.contract import builders, wire
+from tests.contract import builders
 from tests.contract.builders import Object
 from tests.placing.places import Place
+
+from localpv.testing.waiting import PATIENCE_SECONDS
 
 NODES = "/api/v1/nodes"
 OURS = "placing.test/cluster"
@@ -132,9 +134,9 @@ class Cluster:
         assert not self.get_pod(name)["spec"].get("nodeName")
 
     def _until(self, look: Callable[[], str], what: Callable[[], str]) -> str:
-        deadline = time.monotonic() + wire.PATIENCE_SECONDS
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while not (seen := look()):
-            assert time.monotonic() < deadline, f"not within {wire.PATIENCE_SECONDS:g} s: {what()}"
+            assert time.monotonic() < deadline, f"not within {PATIENCE_SECONDS:g} s: {what()}"
             time.sleep(0.05)
         return seen
 

@@ -14,9 +14,8 @@ from pathlib import Path
 from tests.contract import wire
 
 from localpv.api import crds
+from localpv.testing.waiting import PATIENCE_SECONDS
 
-READY_SECONDS = 20.0
-STOP_SECONDS = 15.0
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 NO_DISKS = "placing-none:\n  hostDir: /nowhere\n  mountDir: /nowhere\n"
 
@@ -53,7 +52,7 @@ def _manager(target: wire.Target, config: Path, log: Path) -> Iterator[None]:
     try:
         with selectors.DefaultSelector() as selector:
             selector.register(process.stdout, selectors.EVENT_READ)
-            end = time.monotonic() + READY_SECONDS
+            end = time.monotonic() + PATIENCE_SECONDS
             while not (ready := bool(selector.select(1.0))) and time.monotonic() < end and process.poll() is None:
                 pass
         assert ready and process.poll() is None, log.read_text()
@@ -61,7 +60,7 @@ def _manager(target: wire.Target, config: Path, log: Path) -> Iterator[None]:
     finally:
         process.terminate()
         try:
-            process.wait(STOP_SECONDS)
+            process.wait(PATIENCE_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

@@ -17,12 +17,11 @@ from typing import Any
 from tests.contract import wire
 
 from localpv.engine.kubelet.paths import Places
+from localpv.testing.waiting import PATIENCE_SECONDS
 
 PODS = "/api/v1/namespaces/default/pods"
 EVENTS = "/api/v1/namespaces/default/events"
 NODE = "here"
-PATIENCE_SECONDS = 120.0
-"""Nothing here takes longer than a few seconds on an idle machine; a busy one must not fail a test."""
 
 Object = dict[str, Any]
 
@@ -131,6 +130,11 @@ class Machine:
         assert answer.code == 200, answer.raw
         return answer.raw.decode()
 
+    def until_says(self, name: str, text: str, **options: Any) -> None:
+        """Wait until a container has said this: one that runs has not begun with its script, let alone set a trap."""
+        self.until_ready(name)
+        self.eventually(lambda: text in self.logs(name, **options), f"{name} says {text!r}")
+
     def reasons(self, name: str) -> dict[str, str]:
         """Events of a pod: their reasons and messages."""
         found = self.api.get(EVENTS)["items"]
@@ -205,12 +209,12 @@ class Machine:
         self.kill()
         for entry in _entries(self.run_folder / "run"):
             command = ["runc", "--root", str(self.run_folder / "run"), "delete", "--force", entry.name]
-            subprocess.run(command, check=False, timeout=20, capture_output=True)
+            subprocess.run(command, check=False, timeout=PATIENCE_SECONDS, capture_output=True)
         for pid in self.monitors():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         for point in reversed(self.mounts()):
-            subprocess.run(["umount", "--lazy", point], check=False, timeout=20, capture_output=True)
+            subprocess.run(["umount", "--lazy", point], check=False, timeout=PATIENCE_SECONDS, capture_output=True)
         if not self.mounts():
             shutil.rmtree(self.run_folder, ignore_errors=True)
 

@@ -243,12 +243,12 @@ def test_read_only_mount_may_be_read_only_all_the_way_down(machine: Machine, tmp
 
 
 def test_container_is_ended_by_the_signal_that_it_asks_for(machine: Machine) -> None:
-    script = "trap 'echo asked to; exit 0' USR1; while :; do sleep 0.05; done"
+    script = "trap 'echo asked to; exit 0' USR1; echo listening; while :; do sleep 0.05; done"
     one = {"name": "main", "image": "busybox", "command": ["sh", "-c", script], "lifecycle": {"stopSignal": "SIGUSR1"}}
     spec = {"containers": [one], "os": {"name": "linux"}, "terminationGracePeriodSeconds": 30}
     # A finalizer keeps the pod, and with it the log, until the end is read.
     machine.create(spec, "quits", finalizers=["example.org/keep"])
-    machine.until_ready("quits")
+    machine.until_says("quits", "listening")
     machine.delete("quits", wait=False)
     machine.until("quits", lambda pod: state(pod) == "terminated", "quits has ended")
     assert main(machine.pod("quits"))["state"]["terminated"]["exitCode"] == 0

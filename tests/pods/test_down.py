@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.pods.machine import PATIENCE_SECONDS, Machine, main, restarts
+from tests.pods.machine import Machine, main, restarts
 from tests.pods.test_data_folder import Tenant
+
+from localpv.testing.waiting import PATIENCE_SECONDS
 
 NewMachine = Callable[[], Machine]
 
@@ -47,6 +49,7 @@ def test_down_stops_the_engine_ends_pods_gracefully_and_unmounts(new_machine: Ne
     spec = {"containers": [one], "volumes": [{"name": "data", "hostPath": {"path": str(folder)}}]}
     machine.create(spec | {"terminationGracePeriodSeconds": 20}, "polite")
     machine.until_ready("polite")
+    machine.eventually(lambda: (folder / "log").exists() and (folder / "log").read_text(), "the container has begun")
 
     said = localpv(machine, "down")
 

@@ -6,8 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.pods.machine import PATIENCE_SECONDS, Machine, main
+from tests.pods.machine import Machine, main
 from tests.unit.engine.kubelet import archives
+
+from localpv.testing.waiting import PATIENCE_SECONDS
 
 
 def image(machine: Machine, *words: str) -> subprocess.CompletedProcess[str]:

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.pods.machine import PATIENCE_SECONDS, Machine
+from tests.pods.machine import Machine
 
 from localpv.host import loop
+from localpv.testing.waiting import PATIENCE_SECONDS
 
 MIB = 1024 * 1024
 NewMachine = Callable[[], Machine]

@@ -76,10 +76,10 @@ def test_command_that_is_not_in_the_image_is_told(machine: Machine) -> None:
 
 
 def test_pod_is_stopped_by_a_word_and_has_time_to_end(machine: Machine) -> None:
-    script = "trap 'echo bye; exit 0' TERM; while :; do sleep 0.05; done"
+    script = "trap 'echo bye; exit 0' TERM; echo listening; while :; do sleep 0.05; done"
     one = {"name": "main", "image": "busybox", "command": ["sh", "-c", script]}
     made = machine.create({"containers": [one], "terminationGracePeriodSeconds": 20}, "polite", finalizers=["a.b/c"])
-    machine.until_ready("polite")
+    machine.until_says("polite", "listening")
     machine.delete("polite", wait=False)
     pod = machine.until_phase("polite", "Succeeded", "Failed")
     assert main(pod)["state"]["terminated"]["exitCode"] == 0

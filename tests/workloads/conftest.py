@@ -16,7 +16,7 @@ from tests.contract import wire
 from tests.contract.spaces import Space
 from tests.workloads.crew import Crew
 
-STOP_SECONDS = 10.0
+from localpv.testing.waiting import PATIENCE_SECONDS
 
 
 @pytest.fixture(scope="session")
@@ -45,7 +45,7 @@ def _controllers(kubeconfig: Path) -> Iterator[Path]:
         finally:
             process.terminate()
             try:
-                process.wait(STOP_SECONDS)
+                process.wait(PATIENCE_SECONDS)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

@@ -16,8 +16,6 @@ Object = dict[str, Any]
 
 APPS = "apps/v1"
 BATCH = "batch/v1"
-PATIENCE_SECONDS = 30.0
-"""kube-controller-manager can take its time."""
 
 HARMLESS = {
     "daemonsets": "revisionHistoryLimit",
@@ -104,7 +102,7 @@ class Crew:
     # Waiting.
 
     def until(self, look: Callable[[], T], what: str) -> T:
-        return wire.eventually(look, what, within=PATIENCE_SECONDS)
+        return wire.eventually(look, what)
 
     def until_pods(self, count: int, labels: str = "") -> list[Object]:
         self.until(lambda: len(self.pods(labels)) == count, f"{count} pods {labels}")

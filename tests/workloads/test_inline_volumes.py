@@ -9,6 +9,8 @@ import pytest
 import yaml
 from tests.workloads.crew import Crew, Object
 
+from localpv.testing.waiting import PATIENCE_SECONDS
+
 DISKS = """\
 apiVersion: v1
 kind: Pod
@@ -113,7 +115,7 @@ spec:
 def translate(text: str) -> tuple[list[Object], str]:
     """The documents after translation, and what was said about it."""
     command = [sys.executable, "-m", "localpv", "translate", "-f", "-"]
-    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=30, check=True)
+    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=True)
     return list(yaml.safe_load_all(done.stdout)), done.stderr
 
 

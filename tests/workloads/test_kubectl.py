@@ -13,6 +13,8 @@ from tests.contract.spaces import Space
 from tests.kubernetes import skipping
 from tests.workloads.crew import Crew, image_of, is_ready, workload
 
+from localpv.testing.waiting import PATIENCE_SECONDS
+
 Kubectl = Callable[..., str]
 OLD, NEW = "registry.invalid/app:1", "registry.invalid/app:2"
 
@@ -24,7 +26,9 @@ def kubectl(target: wire.Target, space: Space, tmp_path: Path) -> Kubectl:
     def run(*words: str) -> str:
         command = [str(program), "--kubeconfig", str(target.kubeconfig), "-n", space.name, *words]
         environment = {**os.environ, "HOME": str(tmp_path)}
-        done = subprocess.run(command, capture_output=True, text=True, timeout=40, check=False, env=environment)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False, env=environment
+        )
         assert done.returncode == 0, done.stderr + done.stdout
         return done.stdout
 
@@ -46,12 +50,12 @@ def test_rollout_is_followed_undone_and_told(crew: Crew, kubectl: Kubectl, kind:
     assert "successfully rolled out" in kubectl("rollout", "status", what) or kind == "StatefulSet"
     kubectl("set", "image", what, f"main={NEW}")
     crew.until(lambda: all_of(crew, NEW, 2), "two new pods")
-    kubectl("rollout", "status", what, "--timeout=30s")
+    kubectl("rollout", "status", what, "--timeout=100s")
     history = kubectl("rollout", "history", what)
     assert {"1", "2"} <= {line.split()[0] for line in history.splitlines() if line.split()}
     kubectl("rollout", "undo", what)
     crew.until(lambda: all_of(crew, OLD, 2), "two old pods again")
-    kubectl("rollout", "status", what, "--timeout=30s")
+    kubectl("rollout", "status", what, "--timeout=100s")
 
 
 def test_restart_makes_new_pods_of_the_same_image(crew: Crew, kubectl: Kubectl) -> None:

@@ -6,7 +6,10 @@ import asyncio
 import time
 from collections.abc import Callable
 
-PATIENCE_SECONDS = 15.0
+PATIENCE_SECONDS = 120.0
+"""How long tests wait for what must come. A wait ends when it has come, so a long one costs nothing; a short one fails
+on a busy machine."""
+
 LOOK_EVERY_SECONDS = 0.01
 
 

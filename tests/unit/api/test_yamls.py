@@ -17,6 +17,7 @@ from localpv.api import yamls
 from localpv.config import values
 from localpv.engine.apiserver import body
 from localpv.errors import BadRequest
+from localpv.testing.waiting import PATIENCE_SECONDS
 
 LAUGHS = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
     f"{name}: &{name} [{','.join([f'*{before}'] * 9)}]\n" for before, name in zip("abcdefghi", "bcdefghij", strict=True)
@@ -134,7 +135,7 @@ def test_brackets_do_not_end_the_process() -> None:
         "try: body.decode(b'[' * 30000, 'application/yaml')\n"
         "except Exception as error: print(error)"
     )
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=50)
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE_SECONDS)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert "nested more than 128 levels deep" in ended.stdout
 

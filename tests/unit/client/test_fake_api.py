@@ -20,8 +20,7 @@ from localpv.client.client import Client
 from localpv.client.objects import Objects, Selection
 from localpv.client.watching import Bookmark, Changed, Deleted, Synced
 from localpv.testing.api import FakeApi
-
-PATIENCE_SECONDS = 10
+from localpv.testing.waiting import PATIENCE_SECONDS
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.host.identity_world import Place, Thing, World, show
@@ -107,14 +106,12 @@ def live(random: Random, moments: int) -> Counter[str]:
     return outcomes
 
 
-@pytest.mark.timeout(180)
 @given(seed=st.integers(0, 1 << 32), moments=st.integers(2, 5))
 @settings(max_examples=80, report_multiple_bugs=False)
 def test_no_two_devices_are_taken_for_one_and_one_is_known_again(seed: int, moments: int) -> None:
     live(Random(seed), moments)
 
 
-@pytest.mark.timeout(180)
 def test_the_machines_are_such_that_everything_happens() -> None:
     outcomes: Counter[str] = Counter()
     for seed in range(40):

@@ -9,7 +9,6 @@ LONGEST = 100_000
 """Characters. A parser that is quadratic takes seconds for as many; all bodies are bounded at thirty times that."""
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", sorted(parsers.PARSERS))
 def test_a_text_takes_time_in_proportion_to_its_length(name: str) -> None:
     use = parsers.PARSERS[name]

@@ -15,6 +15,7 @@ from localpv.errors import StartError
 from localpv.observe.registry import Registry
 from localpv.programs import health as healths
 from localpv.programs.health import Health
+from localpv.testing.waiting import PATIENCE_SECONDS
 
 
 def _free_port() -> int:
@@ -52,7 +53,7 @@ class Probed:
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         try:
             writer.write(raw)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(PATIENCE_SECONDS):
                 return await reader.read()
         finally:
             writer.close()
@@ -129,7 +130,7 @@ async def test_connections_that_say_nothing_are_bounded_and_closed(
     monkeypatch.setattr(healths, "MOST_CONNECTIONS", 2)
     monkeypatch.setattr(healths, "REQUEST_SECONDS", 0.2)
     idle = [await asyncio.open_connection("127.0.0.1", probed.port) for _ in range(3)]
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         assert [await reader.read() for reader, _ in idle] == [b"", b"", b""]
     for _, writer in idle:
         writer.close()
@@ -139,7 +140,7 @@ async def test_connections_that_say_nothing_are_bounded_and_closed(
 async def test_program_that_stops_lets_go_of_its_connections_and_its_address(probed: Probed) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", probed.port)
     await probed.health.stop()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         assert await reader.read() == b""
     writer.close()
     again = Health(f"127.0.0.1:{probed.port}")

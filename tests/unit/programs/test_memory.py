@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from localpv.testing.waiting import PATIENCE_SECONDS
+
 PRINTS_BUFFER = """
 import asyncio
 from asyncio import sslproto
@@ -38,7 +40,7 @@ def said_by(program: str, **environment: str) -> str:
         capture_output=True,
         text=True,
         check=True,
-        timeout=30,
+        timeout=PATIENCE_SECONDS,
     )
     return done.stdout.strip()
 

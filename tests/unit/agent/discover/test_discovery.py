@@ -768,4 +768,4 @@ async def test_discovery_is_synced_when_every_configured_directory_has_been_look
         assert world.discovery.synced
         world.discovery.configure(configured(a_class(), a_class("new", folder="/mnt/new")))
         assert not world.discovery.synced
-        await eventually(lambda: world.discovery.synced, within=5)
+        await eventually(lambda: world.discovery.synced)

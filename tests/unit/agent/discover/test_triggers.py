@@ -69,7 +69,7 @@ async def running(kernel: Kernel) -> AsyncIterator[Triggers]:
 
 
 async def surveyed(kernel: Kernel, *expected: str) -> None:
-    await eventually(lambda: len(kernel.surveyed) >= len(expected), within=10)
+    await eventually(lambda: len(kernel.surveyed) >= len(expected))
     assert kernel.surveyed == list(expected)
     kernel.surveyed.clear()
 
@@ -102,7 +102,7 @@ async def test_only_messages_about_disks_are_passed_on_and_that_some_were_lost()
     async with running(kernel):
         for event in (Uevent(action="add", subsystem="net", device_name="eth0"), disk, LOST):
             kernel.uevents.put(event)
-        await eventually(lambda: len(kernel.devices) == 2, within=10)
+        await eventually(lambda: len(kernel.devices) == 2)
     assert kernel.devices == [disk, LOST]
 
 

@@ -60,7 +60,7 @@ class World:
             return found is not None and (found.status.phase, found.status.reason)[: len(words)] == words
 
         try:
-            await eventually(reached, within=5)
+            await eventually(reached)
         except AssertionError:
             found = self.find(entry, storage_class)
             raise AssertionError(
@@ -69,7 +69,7 @@ class World:
         return self.disk(entry, storage_class)
 
     async def until_gone(self, entry: str, storage_class: str = "fast") -> None:
-        await eventually(lambda: self.find(entry, storage_class) is None, within=5, what=f"{entry} has no record")
+        await eventually(lambda: self.find(entry, storage_class) is None, what=f"{entry} has no record")
 
     async def publish(self, entry: str, storage_class: str = "fast") -> LocalDisk:
         """What the manager does when it offers a disk."""

@@ -12,6 +12,7 @@ from localpv.api.kinds.localdisk import LocalDisk, LocalDiskSpec
 from localpv.client.watching import Changed, Deleted, Synced
 from localpv.disk.records.feed import Feed
 from localpv.disk.records.protocol import Event
+from localpv.testing.waiting import PATIENCE_SECONDS
 
 
 def a_disk(name: str, version: int = 1) -> LocalDisk:
@@ -79,12 +80,12 @@ async def test_watcher_that_waits_is_woken_by_each_sort_of_news() -> None:
         await asyncio.sleep(0)
         assert not waiting.done()
         news()
-        assert await asyncio.wait_for(waiting, 10) == expected
+        assert await asyncio.wait_for(waiting, PATIENCE_SECONDS) == expected
     waiting = asyncio.ensure_future(anext(events))
     await asyncio.sleep(0)
     feed.fail(errors.Gone("no more"))
     with pytest.raises(errors.Gone):
-        await asyncio.wait_for(waiting, 10)
+        await asyncio.wait_for(waiting, PATIENCE_SECONDS)
 
 
 async def test_what_was_told_before_the_end_is_heard_first() -> None:

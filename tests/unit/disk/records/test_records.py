@@ -25,8 +25,8 @@ from localpv.api.kinds.localdisk import (
 from localpv.client.watching import Changed, Deleted, Synced
 from localpv.disk.records import names
 from localpv.disk.records.protocol import Event
+from localpv.testing.waiting import PATIENCE_SECONDS
 
-PATIENCE_SECONDS = 10
 SEEN = LocalDiskStatus(
     phase="Available", eligible=True, kind="BlockDevice", identity=DiskIdentity(serial="S1", wwn="w")
 )

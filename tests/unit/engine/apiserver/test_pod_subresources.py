@@ -17,6 +17,7 @@ from localpv.api.pod_logs import PodLogOptions
 from localpv.engine.apiserver.server import ApiServer, Settings
 from localpv.errors import BadRequest, HostError, Unavailable
 from localpv.host.model.processes import Process
+from localpv.testing.waiting import PATIENCE_SECONDS
 
 POD = {
     "apiVersion": "v1",
@@ -138,7 +139,7 @@ def command(*words: str, **options: str) -> list[tuple[str, str]]:
 async def heard(socket: aiohttp.ClientWebSocketResponse) -> dict[int, bytes]:
     """Everything that comes until the server closes, by channel."""
     channels: dict[int, bytes] = {}
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         async for message in socket:
             channels[message.data[0]] = channels.get(message.data[0], b"") + message.data[1:]
     return channels
@@ -179,7 +180,7 @@ async def test_log_that_is_followed_ends_when_its_web_socket_is_closed(
 ) -> None:
     pods.text = [b"now\n"]
     query = {"container": "one", "follow": "true"}
-    async with asyncio.timeout(10), http.ws_connect(f"{PODS}/web/log", params=query) as socket:
+    async with asyncio.timeout(PATIENCE_SECONDS), http.ws_connect(f"{PODS}/web/log", params=query) as socket:
         assert await socket.receive_bytes() == b"now\n"
         await socket.close()
         await pods.left.wait()
@@ -191,7 +192,7 @@ async def test_followed_log_does_not_keep_the_server_from_stopping(
     pods.text = [b"now\n"]
     async with http.get(f"{PODS}/web/log", params={"container": "one", "follow": "true"}) as answer:
         assert await answer.content.readline() == b"now\n"
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             await server.stop()
             assert await answer.content.read() == b""
 
@@ -262,7 +263,7 @@ async def test_command_ends_when_its_client_goes(http: aiohttp.ClientSession, po
     query = command("sleep", "60")
     async with http.ws_connect(f"{PODS}/web/exec", params=query, protocols=("v5.channel.k8s.io",)):
         pass
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         assert await pods.started[0].wait() != 0
 
 

@@ -12,6 +12,7 @@ import pytest
 from localpv.engine.apiserver import connections, transfer
 from localpv.engine.apiserver.call import Call
 from localpv.engine.apiserver.server import ApiServer, Settings
+from localpv.testing.waiting import PATIENCE_SECONDS
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -48,7 +49,7 @@ async def _ask(streams: Streams, head: bytes) -> bytes:
 
 
 async def _until_closed(reader: asyncio.StreamReader) -> bytes:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         try:
             return await reader.read()
         except (ConnectionError, ssl.SSLError):

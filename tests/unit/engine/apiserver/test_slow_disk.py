@@ -15,6 +15,7 @@ from tests.unit.engine.binder.engines import Engine
 from localpv import errors
 from localpv.api.kinds import ConfigMap
 from localpv.engine.store.database import Database, LogRow
+from localpv.testing.waiting import PATIENCE_SECONDS
 
 
 class Disk:
@@ -37,7 +38,7 @@ class Disk:
     def passing(self) -> None:
         if not self._goes_on.is_set():
             self._waits.set()
-        assert self._goes_on.wait(30)
+        assert self._goes_on.wait(PATIENCE_SECONDS)
 
 
 @pytest.fixture

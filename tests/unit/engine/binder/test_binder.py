@@ -9,6 +9,7 @@ from tests.unit.engine.binder import engines
 from tests.unit.engine.binder.engines import SPACE, DiesAfter, Elsewhere, Engine, Interrupts
 
 from localpv.api.kinds import PersistentVolume, PersistentVolumeClaim
+from localpv.testing.waiting import PATIENCE_SECONDS
 
 CLAIMS = "/api/v1/persistentvolumeclaims"
 
@@ -20,7 +21,7 @@ async def test_a_binder_that_dies_after_any_write_is_made_good_by_the_next(engin
     await engine.claim("only")
     dying = DiesAfter(engine.transport, writes)
     async with engines.binding(engine.client_over(dying), workers=1):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             await dying.dead.wait()
     async with engines.binding(engine.client):
         await engine.until_bound("only")

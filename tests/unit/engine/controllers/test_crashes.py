@@ -30,8 +30,7 @@ from localpv.engine.apiserver.server import ApiServer, Settings
 from localpv.engine.controllers.controllers import Workloads
 from localpv.engine.controllers.pods import Pod
 from localpv.runtime.clock import SystemClock
-
-PATIENCE_SECONDS = 15.0
+from localpv.testing.waiting import PATIENCE_SECONDS
 
 
 class DiesAfter:

@@ -9,6 +9,7 @@ import pytest
 
 from localpv.api.pod_logs import PodLogOptions
 from localpv.engine.kubelet import logs
+from localpv.testing.waiting import PATIENCE_SECONDS
 
 
 def line(number: int, text: str, tag: str = "F") -> str:
@@ -91,12 +92,12 @@ async def test_followed_log_tells_what_comes_and_ends_with_the_container(log: Pa
     log.write_text(line(12, "first of the new"))
     await _until(lambda: heard[2:] == [b"last of the old\n", b"first of the new\n"])
     ended = True
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         await following
 
 
 async def _until(holds) -> None:  # type: ignore[no-untyped-def]
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while True:
             if holds():
                 return

@@ -24,10 +24,9 @@ from localpv.observe.events import ApiEvents
 from localpv.programs.in_process_transport import InsideTransport
 from localpv.runtime.clock import SystemClock
 from localpv.testing.fake_containers import FakeContainers, FakeLayers, FakeSandboxes
-from localpv.testing.waiting import eventually
+from localpv.testing.waiting import PATIENCE_SECONDS, eventually
 
 NODE = "here"
-PATIENCE_SECONDS = 15.0
 
 
 class FakeVolumes:

@@ -22,8 +22,8 @@ from localpv.engine.scheduler.scheduler import Scheduler
 from localpv.programs import binding
 from localpv.runtime.clock import Clock, SystemClock
 from localpv.runtime.group import Group
+from localpv.testing.waiting import PATIENCE_SECONDS
 
-PATIENCE_SECONDS = 15.0
 HOSTNAME = "kubernetes.io/hostname"
 
 

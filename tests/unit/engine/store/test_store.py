@@ -18,6 +18,7 @@ from localpv.engine.store import table as table_module
 from localpv.engine.store.store import Store
 from localpv.engine.store.table import Change, Event, Row, Table
 from localpv.errors import StoreDamaged, StoreFull, StoreLocked, TooManyRequests, Unavailable
+from localpv.testing.waiting import PATIENCE_SECONDS
 
 
 @pytest.fixture
@@ -212,7 +213,7 @@ async def test_nothing_is_kept_of_a_write_but_what_is_on_disk(store: Store) -> N
     await asyncio.gather(*(store.put("pods", f"a/{number % 3}", b"1") for number in range(9)))
     await store.delete("pods", "a/0", b"1")
     assert store._uncommitted == {}
-    await asyncio.wait_for(store.settled(), 10)
+    await asyncio.wait_for(store.settled(), PATIENCE_SECONDS)
 
 
 async def test_writes_decided_just_before_the_end_are_kept(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from tests.unit.engine.binder import engines
 from tests.unit.engine.binder.engines import SPACE, DiesAfter, Engine
 
 from localpv.api.kinds import PersistentVolumeClaim
+from localpv.testing.waiting import PATIENCE_SECONDS
 
 COUNT = 3
 WISH = {"volume.beta.kubernetes.io/group": json.dumps({"name": "g", "count": COUNT})}
@@ -40,7 +41,7 @@ async def test_a_placer_that_dies_after_any_write_is_made_good_by_the_next(engin
             await engine.claim(name, annotations=WISH)
         dying = DiesAfter(engine.transport, writes)
         async with engines.placing(engine.client_over(dying)):
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(PATIENCE_SECONDS):
                 await dying.dead.wait()
         if writes < COUNT:
             # Not all are held yet: nobody has got anything.
@@ -58,7 +59,7 @@ async def test_what_was_held_for_a_group_that_is_no_more_is_let_go(engine: Engin
             await engine.claim(name, annotations=WISH)
         dying = DiesAfter(engine.transport, 2)
         async with engines.placing(engine.client_over(dying)):
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(PATIENCE_SECONDS):
                 await dying.dead.wait()
         assert sum(one.spec.claim_ref is not None for one in (await engine.volumes()).values()) == 2
         for name in NAMES:

@@ -37,6 +37,7 @@ from localpv.manager.release import jobs as cleaning_jobs
 from localpv.manager.release.jobs import Jobs
 from localpv.runtime.clock import SystemClock
 from localpv.testing.api import FakeApi
+from localpv.testing.waiting import PATIENCE_SECONDS
 
 NAMESPACE, JOB = "kube-system", "cleanup-local-pv-1"
 
@@ -100,7 +101,7 @@ class World:
 
     async def seen(self, count: int) -> None:
         """Wait until so many Jobs are known to be there, and not on their way out."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while sum(not job.metadata.deleting for job in self.jobs.cache.list()) != count:
                 await asyncio.sleep(0.01)
 
@@ -184,12 +185,12 @@ async def test_job_that_ended_without_a_clean_disk_is_made_anew_later(world: Wor
     await world.untyped.patch(
         JOB, {"status": {"conditions": conditions, "startTime": now}}, NAMESPACE, subresource="status"
     )
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while not (world.jobs.cache.list() and world.jobs.cache.list()[0].status.get("conditions")):
             await asyncio.sleep(0.01)
     assert await world.jobs.step(disk.key, disk) == cleaning_jobs.FAILED_SECONDS
     await world.seen(0)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while await world.names():
             await asyncio.sleep(0.01)
     await world.jobs.step(disk.key, disk)

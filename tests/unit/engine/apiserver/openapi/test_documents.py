@@ -14,6 +14,7 @@ from localpv.api.resources import BUILT_IN, REVIEWS, Resource
 from localpv.api.schema.catalogue import Catalogue
 from localpv.engine.apiserver.discovery import Answer
 from localpv.engine.apiserver.openapi import Documents
+from localpv.testing.waiting import PATIENCE_SECONDS
 
 DISK = Resource(
     group="localpv.dev",
@@ -232,13 +233,13 @@ def test_a_change_while_a_document_is_built_is_not_lost() -> None:
     def slow(resource: Resource) -> dict[str, Any] | None:
         schema = world.schema
         building.set()
-        change_made.wait(10)
+        change_made.wait(PATIENCE_SECONDS)
         return schema
 
     documents = Documents(lambda: world.resources, Catalogue(), slow)
     thread = threading.Thread(target=documents.respond, args=("/openapi/v3/apis/localpv.dev/v1alpha1",))
     thread.start()
-    building.wait(10)
+    building.wait(PATIENCE_SECONDS)
     world.schema = {"type": "object", "properties": {"late": {"type": "string"}}}
     documents.invalidate()
     change_made.set()
