@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
+import struct
 import uuid
 from pathlib import Path
 
@@ -163,3 +166,32 @@ def test_generation_is_read_of_the_very_file_only(tmp_path: Path, monkeypatch: p
     assert filesystem_ids.inode_generation(str(file), DeviceNumber(250, 250), status.st_ino) == 0
     assert filesystem_ids.inode_generation(str(link), number, status.st_ino) == 0
     assert filesystem_ids.inode_generation(str(tmp_path / "none"), number, status.st_ino) == 0
+
+
+def test_generation_that_cannot_be_told_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    status = file.stat()
+    number = DeviceNumber(os.major(status.st_dev), os.minor(status.st_dev))
+
+    def answers(what: int | OSError) -> None:
+        def ioctl(fd: int, request: int, buffer: bytes) -> bytes:
+            if isinstance(what, OSError):
+                raise what
+            return struct.pack("II", what, 99)
+
+        monkeypatch.setattr(fcntl, "ioctl", ioctl)
+
+    answers(7)
+    assert filesystem_ids.inode_generation(str(file), number, status.st_ino) == 7
+    answers(OSError(errno.ENOTTY, "no"))
+    assert filesystem_ids.inode_generation(str(file), number, status.st_ino) == 0
+    answers(7)
+
+    def stale(fd: int) -> os.stat_result:
+        raise OSError(errno.ESTALE, "gone")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "fstat", stale)
+        generation = filesystem_ids.inode_generation(str(file), number, status.st_ino)
+    assert generation == 0

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import os
 import signal
+import stat
 import subprocess
 import sys
 import textwrap
@@ -76,6 +77,41 @@ def test_folder_that_cannot_be_made_is_said_at_the_start(tmp_path: Path) -> None
     (tmp_path / "file").write_text("")
     with pytest.raises(errors.StartError, match="cannot be used"):
         FolderRecords(tmp_path / "file" / "state").open()
+
+
+def test_folder_is_made_with_all_above_it_and_for_nobody_else(tmp_path: Path) -> None:
+    folder = tmp_path / "a" / "b"
+    made = FolderRecords(folder)
+    made.open()
+    made.close()
+    made.open()
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (folder, folder / ".lock")] == [0o700, 0o600]
+    made.close()
+    made.close()
+
+
+def test_folder_that_did_not_open_is_not_kept_from_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = FolderRecords(tmp_path)
+
+    def fails(folder: Path) -> Iterator[Path]:
+        raise OSError(errno.EIO, "no")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Path, "iterdir", fails)
+        with pytest.raises(errors.StartError, match="cannot be used"):
+            made.open()
+    other = FolderRecords(tmp_path)
+    other.open()
+    other.close()
+
+
+async def test_files_that_are_no_records_are_left_alone(records: FolderRecords, tmp_path: Path) -> None:
+    for name in (".hidden.json", "notes.txt"):
+        (tmp_path / name).write_text("?")
+    again = reopened(records, tmp_path)
+    assert (list(await again.list()), again.damaged) == ([], {})
+    assert {path.name for path in tmp_path.iterdir()} == {".lock", ".hidden.json", "notes.txt"}
+    again.close()
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b'{"metadata": {"name": "other"}}', b"\xff"])
