@@ -46,10 +46,9 @@ def outdated(roles: Iterable[Object]) -> list[Object]:
     by_name = {role["metadata"]["name"]: role for role in roles}
     changed = []
     for role in by_name.values():
-        if is_aggregated(role):
-            total = rules(role, by_name)
-            if total != (role.get("rules") or []):
-                changed.append({**role, "rules": total})
+        total = rules(role, by_name)
+        if total != (role.get("rules") or []):
+            changed.append({**role, "rules": total})
     return changed
 
 
