@@ -12,6 +12,7 @@ from tests.unit.engine.kubelet.volumes.world import Died, Machine, a_pod, claim_
 from localpv import errors
 from localpv.api import kinds
 from localpv.engine.kubelet.volumes import NotReady
+from localpv.host.model.devices import BlockDevice
 
 
 @pytest.fixture
@@ -156,6 +157,25 @@ async def test_while_pods_use_a_disk_no_other_one_takes_its_place(machine: Machi
     await machine.volumes.tear_down(first.metadata.uid)
     await machine.volumes.tear_down(second.metadata.uid)
     await machine.volumes.set_up(second)
+
+
+async def test_a_device_that_pods_use_is_looked_at_without_a_claim(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claims: list[bool] = []
+    real = machine.machine.describe
+
+    def describe(path: Path, *, exclusive: bool) -> BlockDevice:
+        claims.append(exclusive)
+        return real(path, exclusive=exclusive)
+
+    monkeypatch.setattr(machine.machine, "describe", describe)
+    machine.lookup.offer("/dev/sdb")
+    await machine.volumes.set_up(a_pod(claim_volume()))
+    assert True in claims, "one that nobody has yet is tried"
+    claims.clear()
+    await machine.volumes.set_up(a_pod(claim_volume()))
+    assert claims and True not in claims
 
 
 async def test_two_pods_never_have_two_things_as_one_volume(machine: Machine) -> None:
