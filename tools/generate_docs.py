@@ -233,7 +233,7 @@ LIMITS = (
     Limit("api.schema.patterns.LARGEST_TOGETHER", "instructions", "422 Invalid: patterns too large together"),
     Limit(f"{_SERVER}.responses.MAX_WARNINGS", "warnings", "further warnings of the same answer are left out"),
     Limit(f"{_SERVER}.revisions.PATIENCE", "s", "504 Timeout: the server has not got that far"),
-    Limit(f"{_SERVER}.writing.GENERATED_NAME_TRIES", "tries", "409 AlreadyExists for an object with generateName"),
+    Limit(f"{_SERVER}.verbs.create.GENERATED_NAME_TRIES", "tries", "409 AlreadyExists for an object with generateName"),
     Limit(f"{_SERVER}.server.DRAIN_SECONDS", "s", "requests that are still under way at a stop are cut off"),
     Limit(f"{_SERVER}.controllers.events.LIFE", "s", "the Event object is deleted"),
     Limit(f"{_SERVER}.controllers.events.LOOK_EVERY", "s", "old Events are looked for again"),

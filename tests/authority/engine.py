@@ -34,8 +34,11 @@ from tests.authority.requests import (
 from localpv.api import crds
 from localpv.engine.apiserver.call import Call
 from localpv.engine.apiserver.server import ApiServer, Settings
+from localpv.engine.apiserver.storage import decode
 from localpv.engine.apiserver.verbs import watch as watching
-from localpv.engine.apiserver.writing import Deletion, decode
+from localpv.engine.apiserver.verbs.create import create_object
+from localpv.engine.apiserver.verbs.delete import Deletion, delete_object
+from localpv.engine.apiserver.verbs.update import update_object
 from localpv.engine.store.table import Change, Event
 from localpv.errors import NotFound
 from localpv.testing.waiting import PATIENCE_SECONDS
@@ -170,11 +173,11 @@ class Engine:
         return Call(kind=kind, namespace=metadata.get("namespace", ""), name=metadata["name"])
 
     async def create(self, obj: Object) -> None:
-        await self.server.writer.create(self._call(obj), json.loads(json.dumps(obj)))
+        await create_object(self._call(obj), json.loads(json.dumps(obj)), storage=self.server.storage)
 
     async def remove(self, obj: Object) -> None:
         with contextlib.suppress(NotFound):
-            await self.server.writer.delete(self._call(obj), Deletion(grace_seconds=0))
+            await delete_object(self._call(obj), Deletion(grace_seconds=0), storage=self.server.storage)
 
     async def change(self, obj: Object, *, tier: str, node: str) -> None:
         """Give it another label, and a disk another node, so that it comes into sight of some and leaves that of
@@ -186,7 +189,7 @@ class Engine:
                 live["spec"]["nodeName"] = node
             return live
 
-        await self.server.writer.update(self._call(obj), changed)
+        await update_object(self._call(obj), changed, storage=self.server.storage)
 
     async def restore(self) -> None:
         """Put back what a test deleted or changed, and take away what it made."""
@@ -205,7 +208,9 @@ class Engine:
         )
         for name, obj in self.rows(NAMESPACE_KIND):
             if name in NAMESPACES and obj["spec"]["finalizers"] != ["kubernetes"]:
-                await self.server.writer.update(replace(self._call(obj), subresource="finalize"), _only_ours)
+                await update_object(
+                    replace(self._call(obj), subresource="finalize"), _only_ours, storage=self.server.storage
+                )
         self.written.clear()
 
     # -- what is asked of it -------------------------------------------------------------------------------------------

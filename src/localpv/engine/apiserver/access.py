@@ -14,7 +14,7 @@ from localpv.engine.apiserver.auth.lookup import RBAC_PREFIXES, TOKEN_PREFIXES, 
 from localpv.engine.apiserver.auth.rbac import Authorizer
 from localpv.engine.apiserver.auth.tokens import Tokens
 from localpv.engine.apiserver.call import Call, Reply
-from localpv.engine.apiserver.writing import decode
+from localpv.engine.apiserver.storage import decode
 from localpv.engine.store.table import Event
 
 

@@ -31,6 +31,7 @@ from localpv.engine.apiserver.pod_subresources import Insides
 from localpv.engine.apiserver.registry import Kind, Kinds
 from localpv.engine.apiserver.revisions import Revisions
 from localpv.engine.apiserver.shapes import Shapes
+from localpv.engine.apiserver.storage import Storage, decode, encode
 from localpv.engine.apiserver.verbs import create as creating
 from localpv.engine.apiserver.verbs import delete as deleting
 from localpv.engine.apiserver.verbs import get as getting
@@ -39,7 +40,6 @@ from localpv.engine.apiserver.verbs import patch as patching
 from localpv.engine.apiserver.verbs import subresources
 from localpv.engine.apiserver.verbs import update as updating
 from localpv.engine.apiserver.verbs import watch as watching
-from localpv.engine.apiserver.writing import Writer, decode, encode
 from localpv.engine.store.store import Store
 from localpv.errors import (
     ApiError,
@@ -77,7 +77,7 @@ class Handler:
         *,
         store: Store,
         kinds: Kinds,
-        writer: Writer,
+        storage: Storage,
         access: Access,
         documents: Documents,
         is_ready: Callable[[], bool],
@@ -91,7 +91,7 @@ class Handler:
         self._observer = observer
         self._shapes = shapes
         self._kinds = kinds
-        self._writer = writer
+        self._storage = storage
         self._access = access
         self._plain = PlainPaths(
             kinds=kinds, access=access, documents=documents, is_ready=is_ready, metrics=observer.text
@@ -253,7 +253,7 @@ class Handler:
         return reply
 
     async def _write(self, call: Call, verb: str, raw: bytes, media_type: str) -> Reply:
-        writer, shapes = self._writer, self._shapes
+        storage, shapes = self._storage, self._shapes
         match verb, call.subresource:
             case "create", "":
                 if call.name:
@@ -263,23 +263,23 @@ class Handler:
                     return await self._bind(call, value, raw)
                 if call.kind.resource in self._access.reviews:
                     return self._review(call, value, raw)
-                return await creating.create(call, value, raw, writer=writer)
+                return await creating.create(call, value, raw, storage=storage)
             case "create", "binding":
                 return await self._bind(call, body.decode(raw, media_type), raw)
             case "create", "eviction":
-                return await subresources.evict(call, body.decode(raw, media_type), raw, writer=writer, shapes=shapes)
+                return await subresources.evict(call, body.decode(raw, media_type), raw, storage=storage, shapes=shapes)
             case "create", "token":
                 return self._token(call, body.decode(raw, media_type), raw)
             case "update", "" | "status" | "finalize":
                 value = body.decode(raw, media_type, most=body.most_values(call))
-                return await updating.update(call, value, raw, writer=writer)
+                return await updating.update(call, value, raw, storage=storage)
             case "update", "scale":
                 value = body.decode(raw, media_type)
-                return await subresources.update_scale(call, value, raw, writer=writer, shapes=shapes)
+                return await subresources.update_scale(call, value, raw, storage=storage, shapes=shapes)
             case "patch", "" | "status":
-                return await patching.patch(call, raw, media_type, writer=writer)
+                return await patching.patch(call, raw, media_type, storage=storage)
             case "patch", "scale":
-                return await subresources.patch_scale(call, raw, media_type, writer=writer, shapes=shapes)
+                return await subresources.patch_scale(call, raw, media_type, storage=storage, shapes=shapes)
         raise status.method_not_allowed(call.kind.resource.plural, call.kind.resource.group)
 
     async def _bind(self, call: Call, value: Any, raw: bytes) -> Reply:
@@ -292,7 +292,7 @@ class Handler:
         if call.name and name != call.name:
             raise BadRequest("name in URL does not match name in Binding object")
         call.kind, call.name, call.subresource = pods, name, "binding"
-        return await subresources.bind(call, binding, writer=self._writer)
+        return await subresources.bind(call, binding, storage=self._storage)
 
     async def _delete(self, call: Call, verb: str, raw: bytes, media_type: str) -> Reply:
         if call.subresource:
@@ -302,10 +302,8 @@ class Handler:
             value = self._shapes.options(value)
         wish, call.dry_run = deleting.options(value, call.query)
         if verb == "delete":
-            return await deleting.delete(call, wish, writer=self._writer)
-        return await deleting.delete_collection(
-            call, wish, writer=self._writer, store=self._store, revisions=self._revisions
-        )
+            return await deleting.delete(call, wish, storage=self._storage)
+        return await deleting.delete_collection(call, wish, storage=self._storage, revisions=self._revisions)
 
     def _review(self, call: Call, value: Any, raw: bytes) -> Reply:
         obj = body.take_in(body.as_object(value, call), call, raw)

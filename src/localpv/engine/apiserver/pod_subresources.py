@@ -15,10 +15,10 @@ from localpv.engine.apiserver.auth.attributes import Attributes
 from localpv.engine.apiserver.call import Call
 from localpv.engine.apiserver.pod_access import PodAccess
 from localpv.engine.apiserver.revisions import Revisions
+from localpv.engine.apiserver.storage import decode
 from localpv.engine.apiserver.verbs import exec as executing
 from localpv.engine.apiserver.verbs import get as getting
 from localpv.engine.apiserver.verbs import logs
-from localpv.engine.apiserver.writing import decode
 from localpv.engine.store.store import Store
 from localpv.errors import Unavailable
 

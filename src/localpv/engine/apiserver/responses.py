@@ -11,7 +11,7 @@ from aiohttp import web
 from localpv.api import media_types, status
 from localpv.api.objects import Object, new_uid
 from localpv.engine.apiserver.call import Call
-from localpv.engine.apiserver.writing import encode
+from localpv.engine.apiserver.storage import encode
 from localpv.errors import ApiError
 
 _PROCESS, _COUNT = new_uid()[:23], itertools.count(1)

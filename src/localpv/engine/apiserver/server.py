@@ -33,7 +33,8 @@ from localpv.engine.apiserver.observing import Observer, Unobserved
 from localpv.engine.apiserver.pod_access import PodAccess
 from localpv.engine.apiserver.quota import Quota
 from localpv.engine.apiserver.shapes import Shapes
-from localpv.engine.apiserver.writing import Writer
+from localpv.engine.apiserver.storage import Storage
+from localpv.engine.apiserver.verbs.create import create_object
 from localpv.engine.store.store import Store
 from localpv.errors import AlreadyExists, StartError
 
@@ -121,26 +122,26 @@ class ApiServer:
         store, kinds = self.store, self.kinds
         authorizer = Authorizer(self.objects)
         self.access = Access(tokens=self.tokens, objects=self.objects, authorizer=authorizer)
-        self.writer = Writer(
+        self.storage = Storage(
             store=store,
             admission=Admission(objects=self.objects, authorizer=authorizer),
             quota=Quota(self.settings.bounds, store.usage),
         )
-        definitions = DefinitionKeeper(store=store, kinds=kinds, writer=self.writer)
-        garbage = GarbageCollector(store=store, kinds=kinds, writer=self.writer)
+        definitions = DefinitionKeeper(store=store, kinds=kinds, storage=self.storage)
+        garbage = GarbageCollector(store=store, kinds=kinds, storage=self.storage)
         namespaces = NamespaceKeeper(
             store=store,
             kinds=kinds,
-            writer=self.writer,
+            storage=self.storage,
             furnishing=lambda name: bootstrap.service_account_defaults(name, ca),
         )
-        protection = Protection(store=store, kinds=kinds, writer=self.writer)
+        protection = Protection(store=store, kinds=kinds, storage=self.storage)
         documents = assembly.documents(kinds, self.catalogue)
         kinds.on_change(documents.invalidate)
         self._handler = Handler(
             store=store,
             kinds=kinds,
-            writer=self.writer,
+            storage=self.storage,
             access=self.access,
             documents=documents,
             is_ready=lambda: self._ready,
@@ -158,7 +159,7 @@ class ApiServer:
         protection.load()
         for work in (
             *(keeper.worker.run() for keeper in keepers),
-            forget_old_events(store=store, kinds=kinds, writer=self.writer),
+            forget_old_events(store=store, kinds=kinds, storage=self.storage),
             store.compact_regularly(),
         ):
             self._tasks.append(asyncio.create_task(work))
@@ -170,7 +171,7 @@ class ApiServer:
             assert kind is not None
             call = Call(kind=kind, namespace=obj["metadata"].get("namespace", ""))
             with contextlib.suppress(AlreadyExists):  # the upkeep of namespaces makes some of them as well
-                await self.writer.create(call, obj)
+                await create_object(call, obj, storage=self.storage)
 
     async def _listen(self, paths: certificates.Paths) -> None:
         settings = self.settings

@@ -12,6 +12,7 @@ import pytest
 from localpv.engine.apiserver import connections, transfer
 from localpv.engine.apiserver.call import Call
 from localpv.engine.apiserver.server import ApiServer, Settings
+from localpv.engine.apiserver.verbs.create import create_object
 from localpv.testing.waiting import PATIENCE_SECONDS
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -94,7 +95,7 @@ async def test_an_answer_that_is_not_taken_ends_the_connection(server: ApiServer
     for number in range(30):
         secret = {"metadata": {"name": f"big{number}"}, "data": {"a": "A" * 1_000_000}}
         secret |= {"apiVersion": "v1", "kind": "Secret"}
-        await server.writer.create(Call(kind=kind, namespace="default"), secret)
+        await create_object(Call(kind=kind, namespace="default"), secret, storage=server.storage)
     reader, writer = await _connect(server, limit=1000)
     writer.write(_head(server, "GET /api/v1/secrets"))
     await reader.readexactly(100)

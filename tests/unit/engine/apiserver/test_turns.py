@@ -19,7 +19,8 @@ from localpv.engine.apiserver.revisions import Revisions
 from localpv.engine.apiserver.server import ApiServer, Settings
 from localpv.engine.apiserver.verbs import delete, watch
 from localpv.engine.apiserver.verbs import list as listing
-from localpv.engine.apiserver.writing import Deletion
+from localpv.engine.apiserver.verbs.create import create_object
+from localpv.engine.apiserver.verbs.delete import Deletion
 from localpv.runtime.clock import SystemClock
 from localpv.runtime.controller import Controller, Done
 from localpv.runtime.queue import WorkQueue
@@ -50,7 +51,7 @@ def _kind(server: ApiServer) -> Kind:
 async def _create(server: ApiServer, kind: Kind, number: int) -> None:
     obj: Object = {"apiVersion": "v1", "kind": "ConfigMap", "data": {f"key{n}": "x" * 20 for n in range(30)}}
     obj["metadata"] = {"name": f"c{number:05}", "labels": {"a": "b"}}
-    await server.writer.create(Call(kind=kind, namespace="default"), obj)
+    await create_object(Call(kind=kind, namespace="default"), obj, storage=server.storage)
 
 
 async def _longest_piece(work: Callable[[], Awaitable[object]]) -> float:
@@ -113,7 +114,7 @@ async def test_collections_are_deleted_in_turns(server: ApiServer) -> None:
 
     async def clear() -> None:
         revisions = Revisions(server.store)
-        await delete.delete_collection(call, Deletion(), writer=server.writer, store=server.store, revisions=revisions)
+        await delete.delete_collection(call, Deletion(), storage=server.storage, revisions=revisions)
 
     assert await _longest_piece(clear) < 2 * LONGEST, "500 are decided in one go"
 

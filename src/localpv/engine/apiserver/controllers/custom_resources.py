@@ -9,7 +9,9 @@ from localpv.engine.apiserver.call import Call
 from localpv.engine.apiserver.controllers.worker import Worker
 from localpv.engine.apiserver.kinds import customresourcedefinition
 from localpv.engine.apiserver.registry import Kinds
-from localpv.engine.apiserver.writing import Deletion, Writer, decode
+from localpv.engine.apiserver.storage import Storage, decode
+from localpv.engine.apiserver.verbs.delete import Deletion, delete_object
+from localpv.engine.apiserver.verbs.update import update_object
 from localpv.engine.store.store import Store
 from localpv.engine.store.table import Change, Event
 from localpv.errors import Conflict, NotFound
@@ -21,10 +23,10 @@ PREFIX = "customresourcedefinitions.apiextensions.k8s.io"
 class DefinitionKeeper:
     """Keeps the served kinds in step with the definitions."""
 
-    def __init__(self, *, store: Store, kinds: Kinds, writer: Writer) -> None:
+    def __init__(self, *, store: Store, kinds: Kinds, storage: Storage) -> None:
         self._store = store
         self._kinds = kinds
-        self._writer = writer
+        self._storage = storage
         self._leaving: dict[str, str] = {}
         """Storage prefix of the objects of a definition that is being deleted -> its name."""
         self._in_force: dict[str, tuple[list[Object], int]] = {}
@@ -76,7 +78,7 @@ class DefinitionKeeper:
             return live
 
         try:
-            await self._writer.update(Call(kind=kind, name=name, subresource="status"), with_status)
+            await update_object(Call(kind=kind, name=name, subresource="status"), with_status, storage=self._storage)
         except NotFound:
             return False
         except Conflict:
@@ -99,7 +101,9 @@ class DefinitionKeeper:
                     continue
                 namespace, _, object_name = key.rpartition("/")
                 try:
-                    await self._writer.delete(Call(kind=custom, namespace=namespace, name=object_name), Deletion())
+                    await delete_object(
+                        Call(kind=custom, namespace=namespace, name=object_name), Deletion(), storage=self._storage
+                    )
                 except (NotFound, Conflict):
                     continue
             if table.rows:
@@ -114,7 +118,7 @@ class DefinitionKeeper:
             return live
 
         try:
-            await self._writer.update(Call(kind=kind, name=name), without_finalizer)
+            await update_object(Call(kind=kind, name=name), without_finalizer, storage=self._storage)
         except NotFound:
             return False
         except Conflict:

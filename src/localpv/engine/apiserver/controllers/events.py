@@ -10,7 +10,8 @@ from datetime import datetime
 from localpv.api.objects import Object
 from localpv.engine.apiserver.call import Call
 from localpv.engine.apiserver.registry import Kinds
-from localpv.engine.apiserver.writing import Deletion, Writer, decode
+from localpv.engine.apiserver.storage import Storage, decode
+from localpv.engine.apiserver.verbs.delete import Deletion, delete_object
 from localpv.engine.store.store import Store
 from localpv.errors import LocalpvError
 from localpv.runtime.turns import Turn
@@ -23,7 +24,7 @@ LIFE = 3600.0
 LOOK_EVERY = 60.0
 
 
-async def forget_old_events(*, store: Store, kinds: Kinds, writer: Writer) -> None:
+async def forget_old_events(*, store: Store, kinds: Kinds, storage: Storage) -> None:
     kind = kinds.stored_in("events")
     assert kind is not None
     while True:
@@ -36,7 +37,7 @@ async def forget_old_events(*, store: Store, kinds: Kinds, writer: Writer) -> No
                 if last_seen(event) < time.time() - LIFE:
                     metadata = event["metadata"]
                     call = Call(kind=kind, namespace=metadata.get("namespace", ""), name=metadata["name"])
-                    await writer.delete(call, Deletion(uid=metadata["uid"]))
+                    await delete_object(call, Deletion(uid=metadata["uid"]), storage=storage)
         except LocalpvError as error:
             log.info("will try again task=old-events error=%s", error)
 

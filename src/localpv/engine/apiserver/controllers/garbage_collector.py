@@ -19,7 +19,9 @@ from localpv.engine.apiserver.call import Call
 from localpv.engine.apiserver.controllers.dependency_graph import FOREGROUND, Graph, Place, in_foreground
 from localpv.engine.apiserver.controllers.worker import Worker
 from localpv.engine.apiserver.registry import Kind, Kinds
-from localpv.engine.apiserver.writing import Deletion, Writer, decode
+from localpv.engine.apiserver.storage import Storage, decode
+from localpv.engine.apiserver.verbs.delete import Deletion, delete_object
+from localpv.engine.apiserver.verbs.update import update_object
 from localpv.engine.store.store import Store
 from localpv.engine.store.table import Change, Event
 from localpv.errors import Conflict, NotFound
@@ -33,10 +35,10 @@ _FINALIZERS = (b'"foregroundDeletion"', b'"orphan"')
 class GarbageCollector:
     """Looks at every object that has owners or that waits for its dependents."""
 
-    def __init__(self, *, store: Store, kinds: Kinds, writer: Writer) -> None:
+    def __init__(self, *, store: Store, kinds: Kinds, storage: Storage) -> None:
         self._store = store
         self._kinds = kinds
-        self._writer = writer
+        self._storage = storage
         self._graph = Graph()
         self._news: set[Place] = set()
         """Objects that wait, and whose dependents have not been looked at since they began to."""
@@ -174,7 +176,9 @@ class GarbageCollector:
     async def _delete(self, kind: Kind, obj: Object, policy: str) -> None:
         uid, version = obj["metadata"]["uid"], obj["metadata"]["resourceVersion"]
         # The version too: owners may have been added since we looked.
-        await self._writer.delete(_call(kind, obj), Deletion(uid=uid, resource_version=version, propagation=policy))
+        await delete_object(
+            _call(kind, obj), Deletion(uid=uid, resource_version=version, propagation=policy), storage=self._storage
+        )
 
     async def _drop_references(self, kind: Kind, obj: Object, uids: set[str]) -> None:
         with contextlib.suppress(NotFound):  # gone in the meantime: nobody is left to be orphaned
@@ -207,7 +211,7 @@ class GarbageCollector:
                     del metadata[field]
             return live
 
-        await self._writer.update(_call(kind, obj), transform)
+        await update_object(_call(kind, obj), transform, storage=self._storage)
 
 
 def _call(kind: Kind, obj: Object) -> Call:

@@ -15,7 +15,10 @@ from localpv.engine.apiserver.bootstrap import ROOT_CA
 from localpv.engine.apiserver.call import Call
 from localpv.engine.apiserver.controllers.worker import Worker
 from localpv.engine.apiserver.registry import Kind, Kinds
-from localpv.engine.apiserver.writing import Deletion, Writer, decode
+from localpv.engine.apiserver.storage import Storage, decode
+from localpv.engine.apiserver.verbs.create import create_object
+from localpv.engine.apiserver.verbs.delete import Deletion, delete_object
+from localpv.engine.apiserver.verbs.update import update_object
 from localpv.engine.store.store import Store
 from localpv.engine.store.table import Change, Event, Row
 from localpv.errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, NotFound
@@ -40,11 +43,11 @@ class NamespaceKeeper:
     """Looks at a namespace whenever it, or something in one that is on its way out, changes."""
 
     def __init__(
-        self, *, store: Store, kinds: Kinds, writer: Writer, furnishing: Callable[[str], list[Object]]
+        self, *, store: Store, kinds: Kinds, storage: Storage, furnishing: Callable[[str], list[Object]]
     ) -> None:
         self._store = store
         self._kinds = kinds
-        self._writer = writer
+        self._storage = storage
         self._furnishing = furnishing
         self._leaving: set[str] = set()
         self.worker: Worker[str] = Worker("namespaces", self._look)
@@ -96,7 +99,9 @@ class NamespaceKeeper:
             return live
 
         with contextlib.suppress(NotFound):
-            await self._writer.update(Call(kind=self._kind(), name=name, subresource="finalize"), finalized)
+            await update_object(
+                Call(kind=self._kind(), name=name, subresource="finalize"), finalized, storage=self._storage
+            )
         return False
 
     def _kind(self) -> Kind:
@@ -113,7 +118,7 @@ class NamespaceKeeper:
                 await self._put_right(kind, obj, row)
                 continue
             try:
-                await self._writer.create(Call(kind=kind, namespace=name), obj)
+                await create_object(Call(kind=kind, namespace=name), obj, storage=self._storage)
             except (AlreadyExists, Forbidden, NotFound):
                 continue  # somebody was quicker, or the namespace is going: then it needs nothing
 
@@ -124,7 +129,7 @@ class NamespaceKeeper:
         metadata = wanted["metadata"]
         call = Call(kind=kind, namespace=metadata["namespace"], name=metadata["name"], manager="localpv-namespaces")
         with contextlib.suppress(NotFound, Invalid):  # gone meanwhile, or made immutable by somebody who is to blame
-            await self._writer.update(call, lambda live: {**live, "data": wanted["data"]})
+            await update_object(call, lambda live: {**live, "data": wanted["data"]}, storage=self._storage)
 
     async def _empty(self, name: str) -> _Left:
         """Delete what is in the namespace, and tell what is still there: the pods first, the rest when they are gone,
@@ -149,7 +154,7 @@ class NamespaceKeeper:
                 continue
             call = Call(kind=kind, namespace=name, name=key[len(scope) :], manager="localpv-namespaces")
             try:
-                await self._writer.delete(call, Deletion(propagation="Background"))
+                await delete_object(call, Deletion(propagation="Background"), storage=self._storage)
             except (NotFound, Conflict):
                 continue
             except ApiError as error:
@@ -176,7 +181,9 @@ class NamespaceKeeper:
             return live
 
         try:
-            await self._writer.update(Call(kind=self._kind(), name=name, subresource="status"), with_conditions)
+            await update_object(
+                Call(kind=self._kind(), name=name, subresource="status"), with_conditions, storage=self._storage
+            )
         except (NotFound, Conflict):
             pass  # gone, or about to be looked at again
         except ApiError as error:

@@ -11,7 +11,8 @@ from localpv.engine.apiserver.admission import PV_PROTECTION, PVC_PROTECTION
 from localpv.engine.apiserver.call import Call
 from localpv.engine.apiserver.controllers.worker import Worker
 from localpv.engine.apiserver.registry import Kinds
-from localpv.engine.apiserver.writing import Writer, decode
+from localpv.engine.apiserver.storage import Storage, decode
+from localpv.engine.apiserver.verbs.update import update_object
 from localpv.engine.store.store import Store
 from localpv.engine.store.table import Change, Event
 from localpv.errors import NotFound
@@ -27,10 +28,10 @@ Place = tuple[str, str]
 class Protection:
     """Looks at claims and volumes that are being deleted, again whenever a pod or their own state changes."""
 
-    def __init__(self, *, store: Store, kinds: Kinds, writer: Writer) -> None:
+    def __init__(self, *, store: Store, kinds: Kinds, storage: Storage) -> None:
         self._store = store
         self._kinds = kinds
-        self._writer = writer
+        self._storage = storage
         self._leaving: dict[str, None] = {}
         """Keys of claims that are being deleted: the only ones for which pods matter."""
         self.worker: Worker[Place] = Worker("protection", self._look)
@@ -79,7 +80,7 @@ class Protection:
 
         call = Call(kind=kind, namespace=metadata.get("namespace", ""), name=metadata["name"])
         try:
-            await self._writer.update(call, without)
+            await update_object(call, without, storage=self._storage)
         except NotFound:
             return False
         return False

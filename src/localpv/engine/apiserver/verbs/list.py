@@ -18,7 +18,7 @@ from localpv.engine.apiserver.negotiation import Form
 from localpv.engine.apiserver.registry import Kind
 from localpv.engine.apiserver.revisions import Revisions
 from localpv.engine.apiserver.selection import Selection
-from localpv.engine.apiserver.writing import encode
+from localpv.engine.apiserver.storage import encode
 from localpv.engine.store.store import Store
 from localpv.engine.store.table import Row, Table
 from localpv.errors import BadRequest, Gone, Invalid

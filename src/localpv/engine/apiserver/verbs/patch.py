@@ -15,7 +15,9 @@ from localpv.api.schema.duplicates import MOST_FINDINGS
 from localpv.api.schema.places import spelled
 from localpv.engine.apiserver import body
 from localpv.engine.apiserver.call import Call, Reply
-from localpv.engine.apiserver.writing import Transform, Writer
+from localpv.engine.apiserver.storage import Storage
+from localpv.engine.apiserver.verbs.create import create_object
+from localpv.engine.apiserver.verbs.update import Transform, update_object
 from localpv.errors import BadRequest, UnsupportedMediaType
 
 
@@ -26,7 +28,7 @@ def supported(call: Call) -> tuple[str, ...]:
     return media_types.JSON_PATCH, media_types.MERGE_PATCH, media_types.STRATEGIC_MERGE_PATCH, media_types.APPLY_PATCH
 
 
-async def patch(call: Call, raw: bytes, media_type: str, *, writer: Writer) -> Reply:
+async def patch(call: Call, raw: bytes, media_type: str, *, storage: Storage) -> Reply:
     """Change an object by a patch of one of four types."""
     if media_type not in supported(call):
         raise UnsupportedMediaType(
@@ -41,7 +43,7 @@ async def patch(call: Call, raw: bytes, media_type: str, *, writer: Writer) -> R
     if problems:
         raise status.invalid("PatchOptions", "meta.k8s.io", "", problems)
     if media_type == media_types.APPLY_PATCH:
-        return await _apply(call, raw, writer=writer)
+        return await _apply(call, raw, storage=storage)
     value = body.decode_json(raw, most=body.most_values(call))
     if media_type == media_types.JSON_PATCH:
         value = operations(value)
@@ -51,7 +53,7 @@ async def patch(call: Call, raw: bytes, media_type: str, *, writer: Writer) -> R
     def transform(obj: Object) -> Object:
         return body.take_in_patched(body.as_object(change(obj), call), call, findings, patch=raw)
 
-    return await writer.update(call, transform, patching=True)
+    return await update_object(call, transform, storage=storage, patching=True)
 
 
 def operations(value: Any) -> list[Any]:
@@ -68,7 +70,7 @@ def changer(call: Call, value: Any, media_type: str) -> Transform:
     if not isinstance(value, dict):
         raise BadRequest("the patch must be a JSON object")
     if media_type == media_types.MERGE_PATCH:
-        # The writer has read the object for this call alone.
+        # It was read the object for this call alone.
         return lambda obj: merge_patch.apply_to(obj, value)
     return lambda obj: strategic.strategic_merge(obj, value, call.kind.node)
 
@@ -88,7 +90,7 @@ def strict_findings(value: Any, raw: bytes, media_type: str) -> list[str]:
     return [*(f'json patch duplicate field "{path}"' for path in twice), *itertools.islice(unknown, MOST_FINDINGS)]
 
 
-async def _apply(call: Call, raw: bytes, *, writer: Writer) -> Reply:
+async def _apply(call: Call, raw: bytes, *, storage: Storage) -> Reply:
     force = call.flag("force")
     value = body.decode_yaml(raw, most=body.most_values(call))
     if isinstance(value, dict) and not (value.get("apiVersion") and value.get("kind")):
@@ -124,7 +126,7 @@ async def _apply(call: Call, raw: bytes, *, writer: Writer) -> Reply:
         )
 
     async def create_it() -> Reply:
-        return await writer.create(call, merged(None), applying=True)
+        return await create_object(call, merged(None), storage=storage, applying=True)
 
     missing = create_it if not call.subresource else None
-    return await writer.update(call, merged, missing=missing, applying=True)
+    return await update_object(call, merged, storage=storage, missing=missing, applying=True)

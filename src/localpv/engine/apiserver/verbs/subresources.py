@@ -12,9 +12,11 @@ from localpv.engine.apiserver import body
 from localpv.engine.apiserver.call import Call, Reply
 from localpv.engine.apiserver.kinds import workload_common
 from localpv.engine.apiserver.shapes import Shapes
+from localpv.engine.apiserver.storage import Storage, decode, encode
 from localpv.engine.apiserver.verbs import delete as deleting
 from localpv.engine.apiserver.verbs import patch as patching
-from localpv.engine.apiserver.writing import Deletion, Transform, Writer, check_preconditions, decode, encode
+from localpv.engine.apiserver.verbs.delete import Deletion, check_preconditions, delete_object
+from localpv.engine.apiserver.verbs.update import Transform, update_object
 from localpv.errors import BadRequest, Invalid, UnsupportedMediaType
 
 
@@ -24,15 +26,15 @@ def read_scale(call: Call, parent: Reply) -> Reply:
     return Reply(encode(scale), parent.status, scale)
 
 
-async def update_scale(call: Call, value: Any, raw: bytes, *, writer: Writer, shapes: Shapes) -> Reply:
+async def update_scale(call: Call, value: Any, raw: bytes, *, storage: Storage, shapes: Shapes) -> Reply:
     """PUT of a Scale: changes the number of replicas in the workload."""
     scale = shapes.take_in(value, "Scale", call, raw)
     if (scale.get("metadata") or {}).get("name") != call.name:
         raise BadRequest(f"metadata.name of the Scale must be {call.name}, as on the URL")
-    return await _change_scale(call, lambda _: scale, writer=writer)
+    return await _change_scale(call, lambda _: scale, storage=storage)
 
 
-async def patch_scale(call: Call, raw: bytes, media_type: str, *, writer: Writer, shapes: Shapes) -> Reply:
+async def patch_scale(call: Call, raw: bytes, media_type: str, *, storage: Storage, shapes: Shapes) -> Reply:
     value = body.decode_json(raw)
     if media_type not in (media_types.JSON_PATCH, media_types.MERGE_PATCH, media_types.STRATEGIC_MERGE_PATCH):
         raise UnsupportedMediaType(
@@ -51,10 +53,10 @@ async def patch_scale(call: Call, raw: bytes, media_type: str, *, writer: Writer
             # The patch was well formed; it is the Scale that it leads to which is none.
             raise Invalid(error.message) from error
 
-    return await _change_scale(call, change, writer=writer)
+    return await _change_scale(call, change, storage=storage)
 
 
-async def _change_scale(call: Call, change: Transform, *, writer: Writer) -> Reply:
+async def _change_scale(call: Call, change: Transform, *, storage: Storage) -> Reply:
     def transform(obj: Object) -> Object:
         scale = change(workload_common.to_scale(obj, call.kind.scale))
         version = (scale.get("metadata") or {}).get("resourceVersion")
@@ -64,11 +66,11 @@ async def _change_scale(call: Call, change: Transform, *, writer: Writer) -> Rep
         workload_common.apply_scale(obj, scale, call.kind.scale)
         return obj
 
-    reply = await writer.update(call, transform)
+    reply = await update_object(call, transform, storage=storage)
     return read_scale(call, reply)
 
 
-async def bind(call: Call, binding: Object, *, writer: Writer) -> Reply:
+async def bind(call: Call, binding: Object, *, storage: Storage) -> Reply:
     """POST to pods/binding: the scheduler's word on where a pod runs. The Binding fits its schema."""
     target = binding.get("target") or {}
     if not target.get("name"):
@@ -98,7 +100,7 @@ async def bind(call: Call, binding: Object, *, writer: Writer) -> Reply:
             raise status.conflict("pods/binding", resource.group, call.name, why)
         spec["nodeName"] = target["name"]
         if version := wanted.get("resourceVersion"):
-            metadata["resourceVersion"] = version  # the writer compares it
+            metadata["resourceVersion"] = version  # it is compared with what is stored
         for part in ("annotations", "labels"):
             if wanted.get(part):
                 metadata.setdefault(part, {}).update(wanted[part])
@@ -109,7 +111,7 @@ async def bind(call: Call, binding: Object, *, writer: Writer) -> Reply:
         )
         return pod
 
-    await writer.update(call, transform)
+    await update_object(call, transform, storage=storage)
     answer = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
     return Reply(encode(answer), 201)
 
@@ -132,7 +134,7 @@ def _tell_eviction(call: Call, pod: Object, wish: Deletion) -> Object:
     return pod
 
 
-async def evict(call: Call, value: Any, raw: bytes, *, writer: Writer, shapes: Shapes) -> Reply:
+async def evict(call: Call, value: Any, raw: bytes, *, storage: Storage, shapes: Shapes) -> Reply:
     """POST to pods/eviction: a deletion that a disruption budget could refuse; this server has no budgets."""
     value = shapes.take_in(value, "Eviction", call, raw)
     metadata = value.get("metadata") or {}
@@ -142,9 +144,9 @@ async def evict(call: Call, value: Any, raw: bytes, *, writer: Writer, shapes: S
     call.dry_run = call.dry_run or dry_run
     if not call.dry_run:
         # Says to whoever counts failures of pods that this was none.
-        told = await writer.update(call, lambda pod: _tell_eviction(call, pod, wish), ending=True)
+        told = await update_object(call, lambda pod: _tell_eviction(call, pod, wish), ending=True, storage=storage)
         if wish.resource_version and told.obj is not None:
             wish = dataclasses.replace(wish, resource_version=told.obj["metadata"]["resourceVersion"])
-    await writer.delete(call, wish)
+    await delete_object(call, wish, storage=storage)
     answer = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
     return Reply(encode(answer), 201)

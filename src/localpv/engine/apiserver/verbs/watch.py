@@ -19,7 +19,7 @@ from localpv.engine.apiserver.call import Call
 from localpv.engine.apiserver.negotiation import Form
 from localpv.engine.apiserver.revisions import Revisions
 from localpv.engine.apiserver.selection import Selection
-from localpv.engine.apiserver.writing import decode, encode
+from localpv.engine.apiserver.storage import decode, encode
 from localpv.engine.store.store import Store
 from localpv.engine.store.table import Change, Event, Row
 from localpv.errors import Gone
