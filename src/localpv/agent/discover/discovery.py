@@ -307,8 +307,7 @@ class Discovery:
             self._looks.add(place)
         if (changed or lost) and not first:
             self._wake_duplicates()
-        if not self._looked.is_set():
-            self._tell_looked()
+        self._tell_looked()
 
     def _remade(self, name: str) -> Iterator[Place]:
         """Mount points that look as before and may show another disk all the same.
