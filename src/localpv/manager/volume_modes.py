@@ -18,19 +18,19 @@ from localpv.runtime.controller import Controller, Done, Outcome
 from localpv.runtime.group import Group
 from localpv.runtime.queue import WorkQueue
 from localpv.volume import fit
-from localpv.volume.informers import Stock
+from localpv.volume.informers import VolumeInformers
 
 PATIENCE_SECONDS = 1.0
 """How long a claim may wait before it is told: mostly its volume is just being made, or it is just being bound."""
 
 
 class Modes:
-    """Runs until cancelled, beside the stock it is given."""
+    """Runs until cancelled, beside the informers it is given."""
 
-    def __init__(self, client: Client, *, stock: Stock, clock: Clock) -> None:
+    def __init__(self, client: Client, *, informers: VolumeInformers, clock: Clock) -> None:
         self._clock = clock
-        self._volumes, self._claims, self._offers = stock.volumes, stock.claims, stock.offers
-        self._stocked = stock.ready
+        self._volumes, self._claims, self._volume_index = informers.volumes, informers.claims, informers.volume_index
+        self._informers_ready = informers.ready
         self._events = ApiEvents(client, component=claim_events.COMPONENT, clock=clock)
         self._queue: WorkQueue[str] = WorkQueue(clock=clock)
         self._waiting: dict[tuple[str, str], set[str]] = {}
@@ -46,7 +46,7 @@ class Modes:
 
     async def run(self) -> None:
         """Serve until cancelled."""
-        await self._stocked()
+        await self._informers_ready()
         self._claims.on_change(self._claim_changed)
         self._volumes.on_change(self._volume_changed)
         group = Group(clock=self._clock)
@@ -58,7 +58,7 @@ class Modes:
         claim = self._claims.get(key)
         if claim is None or not _waits(claim):
             return Done()
-        volume = None if next(self._offers.fitting(claim), None) else self._offers.of_other_mode(claim)
+        volume = None if next(self._volume_index.fitting(claim), None) else self._volume_index.of_other_mode(claim)
         if volume is None:
             return Done()
         told = claim_events.differs_in_mode(volume, claim)

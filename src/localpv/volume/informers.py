@@ -1,4 +1,4 @@
-"""Volumes and claims as one process sees them, with what it has written itself; one stock serves all parts of it."""
+"""Volumes and claims as one process sees them, with what it has written itself; one set serves all parts of it."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from localpv.client.client import Client
 from localpv.client.mutation_cache import Newest
 from localpv.runtime.clock import Clock
 from localpv.runtime.group import Group
-from localpv.volume.volume_index import Offers
+from localpv.volume.volume_index import VolumeIndex
 
 
-class Stock:
-    """Runs until cancelled. `offers` holds the same volumes, laid out to be found."""
+class VolumeInformers:
+    """Runs until cancelled. `volume_index` holds the same volumes, laid out to be found."""
 
     def __init__(self, client: Client, *, clock: Clock, indexes: Mapping[str, Index[PersistentVolumeClaim]]) -> None:
         self.volumes = Newest(Cache(client.objects(PersistentVolume), clock=clock))
         self.claims = Newest(Cache(client.objects(PersistentVolumeClaim), clock=clock, indexes=indexes))
-        self.offers = Offers()
+        self.volume_index = VolumeIndex()
         # First of all handlers, so that whoever is told of a change finds it on the shelves.
-        self.volumes.on_change(self.offers.changed)
+        self.volumes.on_change(self.volume_index.changed)
         self._clock = clock
         self._ready = asyncio.Event()
 

@@ -30,7 +30,7 @@ _Sorted = list[tuple[int, str]]
 """Sizes and names; the name makes the choice among equals the same every time."""
 
 
-class Offers:
+class VolumeIndex:
     """Volumes by what they can be found by. `changed` can be told by a cache; everything else computes."""
 
     def __init__(self, volumes: Sequence[PersistentVolume] = ()) -> None:
@@ -139,7 +139,7 @@ class Offers:
 
 def find(
     claim: PersistentVolumeClaim,
-    offers: Offers,
+    volume_index: VolumeIndex,
     *,
     storage_class: StorageClass | None,
     node: Node | None = None,
@@ -152,7 +152,7 @@ def find(
     Volumes in `exclude`, by name, are promised to others. For claims that want to be together or apart (`wishes`)
     somebody else chooses.
     """
-    for volume in offers.reserved(claim.key):
+    for volume in volume_index.reserved(claim.key):
         if volume.key in exclude or not fitting.is_for(volume, claim) or not fitting.reserved_fits(volume, claim):
             continue
         return volume if node is None or fitting.fits_node(volume, node) else None
@@ -161,8 +161,12 @@ def find(
     if node is None:
         if fitting.waits_for_consumer(storage_class):
             return None
-        return next((volume for volume in offers.fitting(claim) if volume.key not in exclude), None)
-    fits = (volume for volume in offers.fitting(claim) if volume.key not in exclude and fitting.fits_node(volume, node))
+        return next((volume for volume in volume_index.fitting(claim) if volume.key not in exclude), None)
+    fits = (
+        volume
+        for volume in volume_index.fitting(claim)
+        if volume.key not in exclude and fitting.fits_node(volume, node)
+    )
     return min(fits, key=lambda volume: (fitting.size(volume), volume.key), default=None)
 
 

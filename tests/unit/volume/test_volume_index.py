@@ -14,14 +14,14 @@ from tests.unit.volume.samples import claim, reference, storage_class, volume
 from localpv.api.kinds import PersistentVolumeClaim
 from localpv.volume import volume_index
 from localpv.volume.fit import Mismatch
-from localpv.volume.volume_index import Offers
+from localpv.volume.volume_index import VolumeIndex
 
 IMMEDIATE = storage_class()
 WAITING = storage_class(waits=True)
 
 
 def found(wish: PersistentVolumeClaim, *volumes: Any, **how: Any) -> str | None:
-    best = volume_index.find(wish, Offers(volumes), **{"storage_class": IMMEDIATE, **how})
+    best = volume_index.find(wish, VolumeIndex(volumes), **{"storage_class": IMMEDIATE, **how})
     return None if best is None else best.key
 
 
@@ -143,7 +143,7 @@ def test_what_is_promised_to_others_is_passed_over() -> None:
 
 
 def test_a_volume_that_changes_moves_and_one_that_goes_is_not_found() -> None:
-    index = Offers([volume("pv")])
+    index = VolumeIndex([volume("pv")])
     index.changed(volume("pv"), volume("pv", claimRef=reference("other")))
     assert volume_index.find(claim(), index, storage_class=IMMEDIATE) is None
     assert [one.key for one in index.reserved("tests/other")] == ["pv"]
@@ -155,7 +155,7 @@ def test_a_volume_that_changes_moves_and_one_that_goes_is_not_found() -> None:
 
 
 def test_misses_are_counted_by_what_is_wrong() -> None:
-    index = Offers(
+    index = VolumeIndex(
         [
             volume("block", volumeMode="Block"),
             volume("small", size="1Mi"),
@@ -192,7 +192,7 @@ def test_one_more_binding_costs_the_same_however_many_are_bound() -> None:
         taken = [
             volume(f"taken-{number}", phase="Bound", claimRef=reference(f"c{number}", "u")) for number in range(bound)
         ]
-        index = Offers([*taken, volume("free"), volume("spare")])
+        index = VolumeIndex([*taken, volume("free"), volume("spare")])
 
         def work() -> None:
             best = volume_index.find(claim(), index, storage_class=IMMEDIATE)

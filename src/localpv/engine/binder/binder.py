@@ -27,7 +27,7 @@ from localpv.runtime.controller import Controller, Done, LookAgain, Outcome, Rec
 from localpv.runtime.group import Group
 from localpv.runtime.queue import WorkQueue
 from localpv.volume import fit
-from localpv.volume.informers import Stock
+from localpv.volume.informers import VolumeInformers
 
 WORKERS = 64
 """Claims, and as many volumes, that are worked on at the same time: each mostly waits for the server's disk."""
@@ -40,20 +40,20 @@ BY_CLAIM = "claim"
 
 
 class Binder:
-    """Runs until cancelled, beside the stock it is given, whose claims have the indexes `INDEXES`."""
+    """Runs until cancelled, beside the informers it is given, whose claims have the indexes `INDEXES`."""
 
-    def __init__(self, client: Client, *, stock: Stock, clock: Clock, workers: int = WORKERS) -> None:
+    def __init__(self, client: Client, *, informers: VolumeInformers, clock: Clock, workers: int = WORKERS) -> None:
         self._clock = clock
         self._workers = workers
-        self._claims, self._volumes, self._offers = stock.claims, stock.volumes, stock.offers
-        self._stocked = stock.ready
+        self._claims, self._volumes, self._volume_index = informers.claims, informers.volumes, informers.volume_index
+        self._informers_ready = informers.ready
         self._classes = Cache(client.objects(StorageClass), clock=clock)
         self._pods = Cache(client.objects(Pod), clock=clock, indexes={BY_CLAIM: _claims_of})
         self._volume_objects = client.objects(PersistentVolume)
         self._events = ApiEvents(client, component=claim_events.COMPONENT, clock=clock)
         self._teller = Teller(self._events)
         self._writes = Writes(client, volumes=self._volumes, claims=self._claims)
-        self._keeper = Keeper(client, stock=stock, writes=self._writes, teller=self._teller)
+        self._keeper = Keeper(client, informers=informers, writes=self._writes, teller=self._teller)
         self._waiting = Waiting()
         self._promised: set[str] = set()
         """Volumes that were chosen, and of which the server has not said yet whether it is so."""
@@ -77,7 +77,7 @@ class Binder:
     async def run(self) -> None:
         """Serve until cancelled."""
         # Nothing is decided before both sides are known: a claim whose volume was not heard of yet is not lost.
-        await self._stocked()
+        await self._informers_ready()
         self._volumes.on_change(self._volume_changed)
         self._claims.on_change(self._claim_changed)
         self._classes.on_change(self._class_changed)
@@ -100,7 +100,7 @@ class Binder:
         if claim is None:
             return Done()
         self._waiting.remove(key)
-        action = claims.decide(claim, self._offers, self._around, promised=self._promised)
+        action = claims.decide(claim, self._volume_index, self._around, promised=self._promised)
         if isinstance(action, claims.Ask | claims.Stay) and action.for_any:
             # Before anything is waited for: a volume that becomes free meanwhile must find this claim.
             self._waiting.add(claim)
@@ -173,7 +173,7 @@ class Binder:
         self._since.pop(key, None)
 
     def _offer(self, name: str) -> None:
-        volume = self._offers.get(name)
+        volume = self._volume_index.get(name)
         if volume is not None and fit.is_free(volume) and name not in self._promised:
             key = self._waiting.wake(volume)
             if key is not None:
@@ -211,7 +211,7 @@ class Binder:
         else:
             self._claim_queue.add(claim.key)
         if old is None or new is None or _whose(old) != _whose(new):
-            for volume in self._offers.reserved(claim.key):
+            for volume in self._volume_index.reserved(claim.key):
                 self._volume_queue.add(volume.key)
 
     def _class_changed(self, old: StorageClass | None, new: StorageClass | None) -> None:

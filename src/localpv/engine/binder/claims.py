@@ -13,7 +13,7 @@ from localpv.api.kinds import PersistentVolume, PersistentVolumeClaim, StorageCl
 from localpv.observe import claim_events
 from localpv.observe.claim_events import Telling
 from localpv.volume import fit, placement_annotations, volume_index
-from localpv.volume.volume_index import Offers
+from localpv.volume.volume_index import VolumeIndex
 
 PROVISIONER = "volume.kubernetes.io/storage-provisioner"
 BETA_PROVISIONER = "volume.beta.kubernetes.io/storage-provisioner"
@@ -74,7 +74,9 @@ class Surroundings:
     """Names of the pods that use the claim with this key and have no node yet."""
 
 
-def decide(claim: PersistentVolumeClaim, volumes: Offers, around: Surroundings, *, promised: Collection[str]) -> Action:
+def decide(
+    claim: PersistentVolumeClaim, volumes: VolumeIndex, around: Surroundings, *, promised: Collection[str]
+) -> Action:
     """What to do about a claim; `promised` are volumes that are being given to other claims at this moment."""
     if well_known.BIND_COMPLETED in claim.metadata.annotations:
         return _was_bound(claim, volumes)
@@ -96,7 +98,7 @@ def decide(claim: PersistentVolumeClaim, volumes: Offers, around: Surroundings, 
     return Stay(claim_events.no_volume(claim, storage_class, volumes.misses(claim)), for_any=not waits)
 
 
-def _asks_by_name(claim: PersistentVolumeClaim, volumes: Offers) -> Action:
+def _asks_by_name(claim: PersistentVolumeClaim, volumes: VolumeIndex) -> Action:
     name = claim.spec.volume_name
     volume = volumes.get(name)
     if volume is None:
@@ -107,7 +109,7 @@ def _asks_by_name(claim: PersistentVolumeClaim, volumes: Offers) -> Action:
     return Bind(volume) if fit.is_for(volume, claim) else Stay([claim_events.taken(name)])
 
 
-def _was_bound(claim: PersistentVolumeClaim, volumes: Offers) -> Action:
+def _was_bound(claim: PersistentVolumeClaim, volumes: VolumeIndex) -> Action:
     if not claim.spec.volume_name:
         return Lose(claim_events.LOST_REFERENCE)
     volume = volumes.get(claim.spec.volume_name)

@@ -9,7 +9,7 @@ from localpv.engine.binder import volumes
 from localpv.engine.binder.writes import Writes
 from localpv.observe.claim_events import Teller
 from localpv.runtime.controller import Done, LookAgain, Outcome
-from localpv.volume.informers import Stock
+from localpv.volume.informers import VolumeInformers
 
 CATCH_UP_SECONDS = 1.0
 """How long the watch may take to bring what the server has said already."""
@@ -18,9 +18,9 @@ CATCH_UP_SECONDS = 1.0
 class Keeper:
     """Looks at one volume per call."""
 
-    def __init__(self, client: Client, *, stock: Stock, writes: Writes, teller: Teller) -> None:
+    def __init__(self, client: Client, *, informers: VolumeInformers, writes: Writes, teller: Teller) -> None:
         self._claim_objects = client.objects(PersistentVolumeClaim)
-        self._claims, self._volumes = stock.claims, stock.volumes
+        self._claims, self._volumes = informers.claims, informers.volumes
         self._writes = writes
         self._teller = teller
 

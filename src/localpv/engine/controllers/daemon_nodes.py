@@ -12,7 +12,8 @@ from localpv.api.kinds import DaemonSet, Node, ObjectMeta
 from localpv.api.objects import Object
 from localpv.engine.controllers import templates
 from localpv.engine.controllers.pods import Pod
-from localpv.engine.scheduler import pod_info, taints
+from localpv.engine.scheduler import taints
+from localpv.engine.scheduler.pod_info import required_node_affinity
 
 GENERATION = "pod-template-generation"
 
@@ -67,7 +68,7 @@ def suits(of: DaemonSet, node: Node) -> tuple[bool, bool]:
         metadata=ObjectMeta(name="x"),
         spec=msgspec.convert({**spec, "tolerations": _tolerations(spec)}, kinds.PodSpec),
     )
-    wish = pod_info.node_wish(like)
+    wish = required_node_affinity(like)
     if wish is not None and not wish.allows(node):
         return False, False
     if not taints.keeps_away(node.spec.taints, like.spec.tolerations):

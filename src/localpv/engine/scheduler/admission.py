@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from localpv.api.kinds import Node, Pod
-from localpv.engine.scheduler import filter_messages, filters, pod_info, resources, taints
-from localpv.engine.scheduler.node_info import FINISHED, Place
+from localpv.engine.scheduler import filter_messages, filters, resources, taints
+from localpv.engine.scheduler.node_info import FINISHED, NodeInfo
+from localpv.engine.scheduler.pod_info import PodInfo
 
 TOLERATION = "node(s) had taints that the pod didn't tolerate"
 REJECTED = "Pod was rejected: "
@@ -30,36 +31,36 @@ class Refusal:
 
 def check(pod: Pod, node: Node, pods: Iterable[Pod]) -> list[Refusal]:
     """Why the node refuses a pod beside the others that it runs; the first counts, none lets the pod in."""
-    demand = pod_info.read(pod)
-    place = Place(node.metadata.name, node, resources.allocatable(node))
+    pod_info = PodInfo.of(pod)
+    node_info = NodeInfo(node.metadata.name, node, resources.allocatable(node))
     for other in pods:
         if other.key != pod.key and other.status.phase not in FINISHED:
-            place.put(pod_info.read(other))
-    return [*_lacking(demand, place), *_unfit(demand, place, node)]
+            node_info.put(PodInfo.of(other))
+    return [*_lacking(pod_info, node_info), *_unfit(pod_info, node_info, node)]
 
 
-def _lacking(demand: pod_info.Demand, place: Place) -> Iterator[Refusal]:
+def _lacking(pod_info: PodInfo, node_info: NodeInfo) -> Iterator[Refusal]:
     # Resources that the node does not know are not its own to refuse: others may serve them.
-    known = {name: wanted for name, wanted in demand.requests.items() if name in place.room or "/" not in name}
-    for resource in filters.lacks(known, place):
+    known = {name: wanted for name, wanted in pod_info.requests.items() if name in node_info.room or "/" not in name}
+    for resource in filters.lacks(known, node_info):
         if resource == resources.PODS:
-            wanted, used = 1, len(place.pods)
+            wanted, used = 1, len(node_info.pods)
         else:
-            wanted, used = known[resource], place.used.get(resource, 0)
-        numbers = f"requested: {wanted}, used: {used}, capacity: {place.room.get(resource, 0)}"
+            wanted, used = known[resource], node_info.used.get(resource, 0)
+        numbers = f"requested: {wanted}, used: {used}, capacity: {node_info.room.get(resource, 0)}"
         yield Refusal(
             f"OutOf{resource}",
             f"Node didn't have enough resource: {resource}, {numbers}",
         )
 
 
-def _unfit(demand: pod_info.Demand, place: Place, node: Node) -> Iterator[Refusal]:
-    if demand.nodes is not None and not demand.nodes.allows(node):
+def _unfit(pod_info: PodInfo, node_info: NodeInfo, node: Node) -> Iterator[Refusal]:
+    if pod_info.node_affinity is not None and not pod_info.node_affinity.allows(node):
         yield _predicate("NodeAffinity", filter_messages.NODE_AFFINITY)
-    if filters.has_port_clash(demand, place):
+    if filters.has_port_clash(pod_info, node_info):
         yield _predicate("NodePorts", filter_messages.PORTS)
     if any(
-        taint.effect == taints.NO_EXECUTE and not taints.is_tolerated(taint, demand.tolerations)
+        taint.effect == taints.NO_EXECUTE and not taints.is_tolerated(taint, pod_info.tolerations)
         for taint in node.spec.taints
     ):
         yield _predicate("TaintToleration", TOLERATION)

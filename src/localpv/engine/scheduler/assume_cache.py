@@ -1,7 +1,7 @@
 """What is given away in memory but not yet seen in the API: volumes to claims, and nodes to claims to provision.
 
-The scheduler goes on with the next pod while the writes for the last one are under way. What that one was promised must
-not be promised again. After a restart nothing is remembered, and nothing needs to be: what was written is seen, and
+The scheduler goes on with the next pod while the writes for the last one are under way. What that one was given must
+not be given again. After a restart nothing is remembered, and nothing needs to be: what was written is seen, and
 what was not was never given.
 """
 
@@ -37,20 +37,20 @@ class Plan:
         return (*(binding.claim for binding in self.bindings), *self.provisions)
 
 
-class Promises:
+class AssumeCache:
     def __init__(self) -> None:
         self._claims: dict[str, str] = {}
-        """Volumes, by the UID of the claim that they are promised to."""
+        """Volumes, by the UID of the claim that they are assumed to belong to."""
 
         self._volumes: dict[str, str] = {}
-        """UIDs of claims, by the volume that each is promised."""
+        """UIDs of claims, by the volume that each is assumed to have."""
 
         self._nodes: dict[str, str] = {}
         """Nodes, by the UID of the claim that is to be provisioned there."""
 
     @property
     def volumes(self) -> Collection[str]:
-        """The names of all volumes that are promised to somebody, as they change."""
+        """The names of all volumes that are assumed to belong to somebody, as they change."""
         return self._volumes.keys()
 
     def volume_of(self, claim: PersistentVolumeClaim) -> str | None:
@@ -67,7 +67,7 @@ class Promises:
             self._nodes[claim.metadata.uid] = node
 
     def take_back(self, claim: PersistentVolumeClaim) -> None:
-        """Nobody waits for the promise any more."""
+        """Nobody waits for what is assumed any more."""
         volume = self._claims.pop(claim.metadata.uid, None)
         if volume is not None:
             self._volumes.pop(volume, None)

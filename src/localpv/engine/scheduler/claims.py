@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from localpv.api import well_known
 from localpv.api.kinds import Node, PersistentVolume, PersistentVolumeClaim, StorageClass, TopologySelectorTerm
 from localpv.engine.scheduler import filter_messages
-from localpv.engine.scheduler.assume_cache import Binding, Plan, Promises
-from localpv.engine.scheduler.filter_messages import Wake
-from localpv.engine.scheduler.pod_info import ClaimUse, Demand
-from localpv.engine.scheduler.volumes_by_node import Nearby
+from localpv.engine.scheduler.assume_cache import AssumeCache, Binding, Plan
+from localpv.engine.scheduler.filter_messages import ClusterEvent
+from localpv.engine.scheduler.pod_info import ClaimUse, PodInfo
+from localpv.engine.scheduler.volumes_by_node import VolumesByNode
 from localpv.volume import fit, placement_annotations
 
 ONE_POD_ONLY = "ReadWriteOncePod"
@@ -27,18 +27,18 @@ ZONES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Storage:
-    """What is known of claims, volumes and classes, with what is promised already."""
+    """What is known of claims, volumes and classes, with what is assumed already."""
 
     claim: Callable[[str], PersistentVolumeClaim | None]
     storage_class: Callable[[str], StorageClass | None]
-    volumes: Nearby
-    promises: Promises
+    volumes: VolumesByNode
+    assume_cache: AssumeCache
 
 
 class Waits(Exception):
     """No node can be looked for yet: a claim is not ready, whatever the node."""
 
-    def __init__(self, message: str, *wakes: Wake) -> None:
+    def __init__(self, message: str, *wakes: ClusterEvent) -> None:
         super().__init__(message)
         self.wakes = frozenset(wakes)
 
@@ -88,9 +88,9 @@ class Claims:
             return Plan()
         bindings: list[Binding] = []
         provisions: list[PersistentVolumeClaim] = []
-        taken = storage.promises.volumes
+        taken = storage.assume_cache.volumes
         for claim in self.waiting:
-            chosen = storage.promises.node_of(claim) or claim.metadata.annotations.get(well_known.SELECTED_NODE)
+            chosen = storage.assume_cache.node_of(claim) or claim.metadata.annotations.get(well_known.SELECTED_NODE)
             if chosen is not None and chosen != node.metadata.name:
                 return None
             volume = None if chosen is not None else _volume(claim, node, storage, taken)
@@ -105,27 +105,27 @@ class Claims:
         return Plan(bindings=tuple(bindings), provisions=tuple(provisions))
 
 
-def read(demand: Demand, storage: Storage) -> Claims:
+def read(pod_info: PodInfo, storage: Storage) -> Claims:
     """The claims of a pod as they are now; raises Waits when one of them is not ready for any node."""
     bound: list[PersistentVolume | None] = []
     waiting: list[PersistentVolumeClaim] = []
     alone: list[str] = []
     immediate = False
-    for use in demand.claims:
-        claim = _present(use, demand, storage)
+    for use in pod_info.claims:
+        claim = _present(use, pod_info, storage)
         if ONE_POD_ONLY in claim.spec.access_modes and not use.ephemeral:
             alone.append(claim.key)
         if is_bound(claim):
             volume = storage.volumes.get(claim.spec.volume_name)
             if volume is None and not use.ephemeral:
-                raise Waits(f'persistentvolume "{claim.spec.volume_name}" not found', Wake.VOLUME)
+                raise Waits(f'persistentvolume "{claim.spec.volume_name}" not found', ClusterEvent.VOLUME)
             bound.append(volume)
         elif not claim.spec.volume_name and fit.waits_for_consumer(storage.storage_class(fit.class_of(claim))):
             waiting.append(claim)
         else:
             immediate = True
     if immediate:
-        raise Waits(filter_messages.UNBOUND_IMMEDIATE, Wake.CLASS)
+        raise Waits(filter_messages.UNBOUND_IMMEDIATE, ClusterEvent.CLASS)
     waiting.sort(key=fit.wanted)
     return Claims(bound=tuple(bound), waiting=tuple(waiting), one_pod_only=tuple(alone))
 
@@ -135,8 +135,8 @@ def is_bound(claim: PersistentVolumeClaim) -> bool:
     return bool(claim.spec.volume_name) and well_known.BIND_COMPLETED in claim.metadata.annotations
 
 
-def _present(use: ClaimUse, demand: Demand, storage: Storage) -> PersistentVolumeClaim:
-    namespace = demand.pod.metadata.namespace
+def _present(use: ClaimUse, pod_info: PodInfo, storage: Storage) -> PersistentVolumeClaim:
+    namespace = pod_info.pod.metadata.namespace
     claim = storage.claim(f"{namespace}/{use.name}")
     if claim is None and use.ephemeral:
         raise Waits(f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{use.name}"')
@@ -148,9 +148,9 @@ def _present(use: ClaimUse, demand: Demand, storage: Storage) -> PersistentVolum
     if claim.metadata.deleting:
         raise Waits(f'persistentvolumeclaim "{use.name}" is being deleted')
     owners = claim.metadata.owner_references
-    if use.ephemeral and not any(owner.controller and owner.uid == demand.pod.metadata.uid for owner in owners):
+    if use.ephemeral and not any(owner.controller and owner.uid == pod_info.pod.metadata.uid for owner in owners):
         # Somebody else's data: the pod must not get at it by a name that happens to fit.
-        pod = demand.pod.metadata.name
+        pod = pod_info.pod.metadata.name
         raise Waits(f"PVC {claim.key} was not created for pod {namespace}/{pod} (pod is not owner)")
     return claim
 
@@ -158,8 +158,8 @@ def _present(use: ClaimUse, demand: Demand, storage: Storage) -> PersistentVolum
 def _volume(
     claim: PersistentVolumeClaim, node: Node, storage: Storage, taken: Collection[str]
 ) -> PersistentVolume | None:
-    promised = storage.promises.volume_of(claim)
-    volume = storage.volumes.get(promised) if promised is not None else storage.volumes.naming(claim)
+    assumed = storage.assume_cache.volume_of(claim)
+    volume = storage.volumes.get(assumed) if assumed is not None else storage.volumes.naming(claim)
     if volume is not None:
         return volume if fit.fits_node(volume, node) else None
     if placement_annotations.has_wish(claim):
@@ -169,7 +169,7 @@ def _volume(
 
 
 def _may_be_provisioned(claim: PersistentVolumeClaim, node: Node, storage: Storage) -> bool:
-    if storage.promises.volume_of(claim) is not None or storage.volumes.naming(claim) is not None:
+    if storage.assume_cache.volume_of(claim) is not None or storage.volumes.naming(claim) is not None:
         return False
     if placement_annotations.has_wish(claim):
         return False

@@ -18,15 +18,15 @@ VOLUME_GONE = "node(s) unavailable due to one or more pvc(s) bound to non-existe
 VOLUME_ZONE = "node(s) had no available volume zone"
 SPREAD = "node(s) didn't match pod topology spread constraints"
 SPREAD_LABEL = "node(s) didn't match pod topology spread constraints (missing required label)"
-NEAR = "node(s) didn't match pod affinity rules"
-APART = "node(s) didn't match pod anti-affinity rules"
-APART_FROM_US = "node(s) didn't satisfy existing pods anti-affinity rules"
+AFFINITY = "node(s) didn't match pod affinity rules"
+ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
+EXISTING_ANTI_AFFINITY = "node(s) didn't satisfy existing pods anti-affinity rules"
 
 UNBOUND_IMMEDIATE = "pod has unbound immediate PersistentVolumeClaims"
 NO_NODES = "no nodes available to schedule pods"
 
 
-class Wake(Enum):
+class ClusterEvent(Enum):
     """What could happen that would let a pod have its node after all."""
 
     NODE = auto()
@@ -36,26 +36,26 @@ class Wake(Enum):
     CLASS = auto()
 
 
-_ROOM = frozenset({Wake.NODE, Wake.POD_LEFT})
-_NODES = frozenset({Wake.NODE})
-_PODS = frozenset({Wake.NODE, Wake.POD_CAME, Wake.POD_LEFT})
-_VOLUMES = frozenset({Wake.NODE, Wake.VOLUME, Wake.CLASS})
+_ROOM = frozenset({ClusterEvent.NODE, ClusterEvent.POD_LEFT})
+_NODES = frozenset({ClusterEvent.NODE})
+_PODS = frozenset({ClusterEvent.NODE, ClusterEvent.POD_CAME, ClusterEvent.POD_LEFT})
+_VOLUMES = frozenset({ClusterEvent.NODE, ClusterEvent.VOLUME, ClusterEvent.CLASS})
 
 _WAKES = {
     UNSCHEDULABLE: _NODES,
     TAINTED: _NODES,
     NODE_AFFINITY: _NODES,
     PORTS: _ROOM,
-    ONE_POD_ONLY: frozenset({Wake.POD_LEFT}),
+    ONE_POD_ONLY: frozenset({ClusterEvent.POD_LEFT}),
     VOLUME_NODE: _VOLUMES,
     NO_VOLUME: _VOLUMES,
     VOLUME_GONE: _VOLUMES,
     VOLUME_ZONE: _VOLUMES,
     SPREAD: _PODS,
     SPREAD_LABEL: _NODES,
-    NEAR: _PODS,
-    APART: _PODS,
-    APART_FROM_US: _PODS,
+    AFFINITY: _PODS,
+    ANTI_AFFINITY: _PODS,
+    EXISTING_ANTI_AFFINITY: _PODS,
 }
 
 
@@ -63,6 +63,6 @@ def insufficient(resource: str) -> str:
     return f"Insufficient {resource}"
 
 
-def wakes(phrase: str) -> frozenset[Wake]:
+def wakes(phrase: str) -> frozenset[ClusterEvent]:
     """What can make the phrase untrue; a change of the pod or of one of its own claims always counts."""
     return _WAKES.get(phrase, _ROOM)

@@ -8,37 +8,37 @@ from localpv.api.kinds import Namespace, Node, PersistentVolume, Pod, StorageCla
 from localpv.api.kinds.meta import NOTHING
 from localpv.client.cache import Cache
 from localpv.client.client import Client
-from localpv.engine.scheduler import pod_info
-from localpv.engine.scheduler.assume_cache import Promises
+from localpv.engine.scheduler.assume_cache import AssumeCache
 from localpv.engine.scheduler.claims import Storage
-from localpv.engine.scheduler.node_info import Places
-from localpv.engine.scheduler.volumes_by_node import Nearby
+from localpv.engine.scheduler.node_info import NodeInfos
+from localpv.engine.scheduler.pod_info import claims_of
+from localpv.engine.scheduler.volumes_by_node import VolumesByNode
 from localpv.runtime.clock import Clock
 from localpv.runtime.group import Group
-from localpv.volume.informers import Stock
+from localpv.volume.informers import VolumeInformers
 
 BY_CLAIM = "claim"
 
 
-class World:
-    """Somebody must own the caches: `add_to` a group. The stock has an owner already."""
+class Listers:
+    """Somebody must own the caches: `add_to` a group. The informers of volumes and claims have an owner already."""
 
-    def __init__(self, client: Client, *, stock: Stock, clock: Clock) -> None:
+    def __init__(self, client: Client, *, informers: VolumeInformers, clock: Clock) -> None:
         self.pods = Cache(client.objects(Pod), clock=clock, indexes={BY_CLAIM: _claims_of})
         self.nodes = Cache(client.objects(Node), clock=clock)
-        self.volumes, self.claims = stock.volumes, stock.claims
+        self.volumes, self.claims = informers.volumes, informers.claims
         self.classes = Cache(client.objects(StorageClass), clock=clock)
         self.namespaces = Cache(client.objects(Namespace), clock=clock)
-        self.places = Places()
-        self.promises = Promises()
+        self.node_infos = NodeInfos()
+        self.assume_cache = AssumeCache()
         self.storage = Storage(
             claim=self.claims.get,
             storage_class=self.classes.by_key,
-            volumes=Nearby(stock.offers),
-            promises=self.promises,
+            volumes=VolumesByNode(informers.volume_index),
+            assume_cache=self.assume_cache,
         )
-        self.nodes.on_change(self.places.node_changed)
-        self.pods.on_change(self.places.pod_changed)
+        self.nodes.on_change(self.node_infos.node_changed)
+        self.pods.on_change(self.node_infos.pod_changed)
         self.volumes.on_change(self.storage.volumes.changed)
         self.volumes.on_change(self._volume_changed)
 
@@ -60,8 +60,8 @@ class World:
         volume = new or old
         assert volume is not None
         if new is None or new.spec.claim_ref is not None:
-            self.promises.kept(volume.metadata.name)
+            self.assume_cache.kept(volume.metadata.name)
 
 
 def _claims_of(pod: Pod) -> Iterable[str]:
-    return (f"{pod.metadata.namespace}/{use.name}" for use in pod_info.claims_of(pod))
+    return (f"{pod.metadata.namespace}/{use.name}" for use in claims_of(pod))

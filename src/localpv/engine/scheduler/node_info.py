@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from localpv.api.kinds import Node, Pod
-from localpv.engine.scheduler import pod_info, resources
-from localpv.engine.scheduler.pod_info import Demand, HostPort
+from localpv.engine.scheduler import resources
+from localpv.engine.scheduler.pod_info import HostPort, PodInfo
 
 FINISHED = ("Succeeded", "Failed")
 
@@ -21,7 +21,7 @@ SCORED_MEMORY = 200 * 1024 * 1024
 
 
 @dataclass(slots=True)
-class Place:
+class NodeInfo:
     """One node and the pods on it."""
 
     name: str
@@ -32,73 +32,73 @@ class Place:
     used: dict[str, int] = field(default_factory=dict)
     scored_cpu: int = 0
     scored_memory: int = 0
-    pods: dict[str, Demand] = field(default_factory=dict)
+    pods: dict[str, PodInfo] = field(default_factory=dict)
     ports: Counter[HostPort] = field(default_factory=Counter)
     owners: Counter[str] = field(default_factory=Counter)
 
-    def put(self, demand: Demand) -> None:
-        self.pods[demand.key] = demand
-        self._count(demand, 1)
+    def put(self, pod_info: PodInfo) -> None:
+        self.pods[pod_info.key] = pod_info
+        self._count(pod_info, 1)
 
-    def take(self, key: str) -> Demand:
-        demand = self.pods.pop(key)
-        self._count(demand, -1)
-        return demand
+    def take(self, key: str) -> PodInfo:
+        pod_info = self.pods.pop(key)
+        self._count(pod_info, -1)
+        return pod_info
 
-    def _count(self, demand: Demand, sign: int) -> None:
-        for name, amount in demand.requests.items():
+    def _count(self, pod_info: PodInfo, sign: int) -> None:
+        for name, amount in pod_info.requests.items():
             self.used[name] = self.used.get(name, 0) + sign * amount
-        self.scored_cpu += sign * demand.requests.get(resources.CPU, SCORED_CPU)
-        self.scored_memory += sign * demand.requests.get(resources.MEMORY, SCORED_MEMORY)
-        for port in demand.ports:
+        self.scored_cpu += sign * pod_info.requests.get(resources.CPU, SCORED_CPU)
+        self.scored_memory += sign * pod_info.requests.get(resources.MEMORY, SCORED_MEMORY)
+        for port in pod_info.ports:
             self.ports[port] += sign
             if not self.ports[port]:
                 del self.ports[port]
-        if owner := demand.owner:
+        if owner := pod_info.owner:
             self.owners[owner] += sign
             if not self.owners[owner]:
                 del self.owners[owner]
 
 
-class Places:
+class NodeInfos:
     """All nodes. A pod is on at most one of them."""
 
     def __init__(self) -> None:
-        self._places: dict[str, Place] = {}
+        self._node_infos: dict[str, NodeInfo] = {}
         self._where: dict[str, str] = {}
         """Keys of pods, and the node that each is on."""
 
         self._assumed: set[str] = set()
         """Pods that are to be on a node, though the API does not say so yet."""
 
-        self.apart: dict[str, Demand] = {}
-        """Pods that keep others away from them."""
+        self.with_anti_affinity: dict[str, PodInfo] = {}
+        """Pods with required anti-affinity: they keep others away from them."""
 
-        self.drawn: dict[str, Demand] = {}
-        """Pods to which it matters, more or less, who is near them."""
+        self.with_affinity: dict[str, PodInfo] = {}
+        """Pods with affinity, required or preferred: it matters to them who is near."""
 
         self.claims: Counter[str] = Counter()
         """How many pods use each claim."""
 
-    def __iter__(self) -> Iterator[Place]:
-        """Places that are there, in the order in which their nodes came."""
-        return (place for place in self._places.values() if place.node is not None)
+    def __iter__(self) -> Iterator[NodeInfo]:
+        """Nodes that are there, in the order in which they came."""
+        return (node_info for node_info in self._node_infos.values() if node_info.node is not None)
 
-    def get(self, node: str) -> Place | None:
-        place = self._places.get(node)
-        return place if place is not None and place.node is not None else None
+    def get(self, node: str) -> NodeInfo | None:
+        node_info = self._node_infos.get(node)
+        return node_info if node_info is not None and node_info.node is not None else None
 
-    def where(self, pod_key: str) -> Place | None:
-        return self._places.get(self._where.get(pod_key, ""))
+    def where(self, pod_key: str) -> NodeInfo | None:
+        return self._node_infos.get(self._where.get(pod_key, ""))
 
     def node_changed(self, old: Node | None, new: Node | None) -> None:
         """The handler of a cache of nodes."""
         node = new or old
         assert node is not None
-        place = self._places.setdefault(node.key, Place(node.key))
-        place.node = new
-        place.room = resources.allocatable(new) if new is not None else {}
-        self._drop_empty(place)
+        node_info = self._node_infos.setdefault(node.key, NodeInfo(node.key))
+        node_info.node = new
+        node_info.room = resources.allocatable(new) if new is not None else {}
+        self._drop_empty(node_info)
 
     def pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         """The handler of a cache of pods."""
@@ -111,14 +111,14 @@ class Places:
             if (there := self.where(key)) is not None and there.name == new.spec.node_name and _same(there, key, new):
                 self._assumed.discard(key)
                 return
-            self._put(pod_info.read(new), new.spec.node_name)
+            self._put(PodInfo.of(new), new.spec.node_name)
         elif old is not None and old.metadata.uid != new.metadata.uid:
             self.remove(key)
 
-    def assume(self, demand: Demand, node: str) -> None:
+    def assume(self, pod_info: PodInfo, node: str) -> None:
         """Count a pod as being on a node, before anybody has said so."""
-        self._put(demand, node)
-        self._assumed.add(demand.key)
+        self._put(pod_info, node)
+        self._assumed.add(pod_info.key)
 
     def give_back(self, key: str) -> None:
         """The assumption was wrong."""
@@ -130,34 +130,34 @@ class Places:
         name = self._where.pop(key, None)
         if name is None:
             return
-        place = self._places[name]
-        demand = place.take(key)
-        self.apart.pop(key, None)
-        self.drawn.pop(key, None)
-        self.claims.subtract(demand.claim_keys())
-        for claim in demand.claim_keys():
+        node_info = self._node_infos[name]
+        pod_info = node_info.take(key)
+        self.with_anti_affinity.pop(key, None)
+        self.with_affinity.pop(key, None)
+        self.claims.subtract(pod_info.claim_keys())
+        for claim in pod_info.claim_keys():
             if not self.claims[claim]:
                 del self.claims[claim]
-        self._drop_empty(place)
+        self._drop_empty(node_info)
 
-    def _put(self, demand: Demand, node: str) -> None:
-        self.remove(demand.key)
-        self._places.setdefault(node, Place(node)).put(demand)
-        self._where[demand.key] = node
-        self.claims.update(demand.claim_keys())
-        if demand.apart:
-            self.apart[demand.key] = demand
-        if demand.likes or demand.near:
-            self.drawn[demand.key] = demand
+    def _put(self, pod_info: PodInfo, node: str) -> None:
+        self.remove(pod_info.key)
+        self._node_infos.setdefault(node, NodeInfo(node)).put(pod_info)
+        self._where[pod_info.key] = node
+        self.claims.update(pod_info.claim_keys())
+        if pod_info.required_anti_affinity:
+            self.with_anti_affinity[pod_info.key] = pod_info
+        if pod_info.preferred_affinity or pod_info.required_affinity:
+            self.with_affinity[pod_info.key] = pod_info
 
-    def _drop_empty(self, place: Place) -> None:
-        if place.node is None and not place.pods:
-            del self._places[place.name]
+    def _drop_empty(self, node_info: NodeInfo) -> None:
+        if node_info.node is None and not node_info.pods:
+            del self._node_infos[node_info.name]
 
 
-def _same(place: Place, key: str, new: Pod) -> bool:
+def _same(node_info: NodeInfo, key: str, new: Pod) -> bool:
     """Whether nothing changed that counts here: the status of a pod changes far more often than the rest of it."""
-    old = place.pods[key].pod
+    old = node_info.pods[key].pod
     return (
         (old.metadata.uid, old.metadata.labels) == (new.metadata.uid, new.metadata.labels)
         and old.metadata.deleting == new.metadata.deleting

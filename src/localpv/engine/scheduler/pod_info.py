@@ -12,8 +12,8 @@ from localpv.api import selectors
 from localpv.api.kinds import Affinity, Node, Pod, Toleration
 from localpv.api.kinds.meta import NOTHING
 from localpv.api.node_selector import NodeSelector
-from localpv.engine.scheduler import affinity_terms, resources
-from localpv.engine.scheduler.affinity_terms import Term
+from localpv.engine.scheduler import inter_pod_affinity, resources
+from localpv.engine.scheduler.inter_pod_affinity import Term
 
 DO_NOT_SCHEDULE = "DoNotSchedule"
 SCHEDULE_ANYWAY = "ScheduleAnyway"
@@ -54,7 +54,7 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeWish:
+class RequiredNodeAffinity:
     """nodeSelector and required node affinity."""
 
     labels: Mapping[str, str]
@@ -69,20 +69,41 @@ class NodeWish:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Demand:
+class PodInfo:
     pod: Pod
     requests: resources.Amounts
     ports: tuple[HostPort, ...]
     tolerations: tuple[Toleration, ...]
-    nodes: NodeWish | None
-    near: tuple[Term, ...]
-    apart: tuple[Term, ...]
-    likes: tuple[tuple[int, Term], ...]
+    node_affinity: RequiredNodeAffinity | None
+    required_affinity: tuple[Term, ...]
+    required_anti_affinity: tuple[Term, ...]
+    preferred_affinity: tuple[tuple[int, Term], ...]
     """Pods that this one would like to be near, with weights; below zero those that it would rather be apart from."""
 
     spreads: tuple[Spread, ...]
     soft_spreads: tuple[Spread, ...]
     claims: tuple[ClaimUse, ...]
+
+    @classmethod
+    def of(cls, pod: Pod) -> PodInfo:
+        spec, affinity = pod.spec, pod.spec.affinity or Affinity()
+        against = inter_pod_affinity.preferred_terms(affinity.pod_anti_affinity, pod)
+        return cls(
+            pod=pod,
+            requests=resources.requests(pod),
+            ports=tuple(_ports(pod)),
+            tolerations=spec.tolerations,
+            node_affinity=required_node_affinity(pod),
+            required_affinity=inter_pod_affinity.required_terms(affinity.pod_affinity, pod),
+            required_anti_affinity=inter_pod_affinity.required_terms(affinity.pod_anti_affinity, pod),
+            preferred_affinity=(
+                *inter_pod_affinity.preferred_terms(affinity.pod_affinity, pod),
+                *((-weight, term) for weight, term in against),
+            ),
+            spreads=tuple(_spreads(pod, DO_NOT_SCHEDULE)),
+            soft_spreads=tuple(_spreads(pod, SCHEDULE_ANYWAY)),
+            claims=claims_of(pod),
+        )
 
     @property
     def key(self) -> str:
@@ -97,32 +118,12 @@ class Demand:
         return (f"{self.pod.metadata.namespace}/{claim.name}" for claim in self.claims)
 
 
-def read(pod: Pod) -> Demand:
-    spec, affinity = pod.spec, pod.spec.affinity or Affinity()
-    return Demand(
-        pod=pod,
-        requests=resources.requests(pod),
-        ports=tuple(_ports(pod)),
-        tolerations=spec.tolerations,
-        nodes=node_wish(pod),
-        near=affinity_terms.required(affinity.pod_affinity, pod),
-        apart=affinity_terms.required(affinity.pod_anti_affinity, pod),
-        likes=(
-            *affinity_terms.preferred(affinity.pod_affinity, pod),
-            *((-weight, term) for weight, term in affinity_terms.preferred(affinity.pod_anti_affinity, pod)),
-        ),
-        spreads=tuple(_spreads(pod, DO_NOT_SCHEDULE)),
-        soft_spreads=tuple(_spreads(pod, SCHEDULE_ANYWAY)),
-        claims=claims_of(pod),
-    )
-
-
-def node_wish(pod: Pod) -> NodeWish | None:
+def required_node_affinity(pod: Pod) -> RequiredNodeAffinity | None:
     affinity = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None
     wanted = None if affinity is None else affinity.required_during_scheduling_ignored_during_execution
     if wanted is None and not pod.spec.node_selector:
         return None
-    return NodeWish(
+    return RequiredNodeAffinity(
         pod.spec.node_selector or NOTHING, None if wanted is None else NodeSelector(msgspec.to_builtins(wanted))
     )
 
@@ -157,7 +158,9 @@ def _spreads(pod: Pod, when: str) -> Iterator[Spread]:
                 key=each.topology_key,
                 most_skew=each.max_skew,
                 least_domains=1 if each.min_domains is None else each.min_domains,
-                selector=affinity_terms.read_selector(each.label_selector, each.match_label_keys, pod.metadata.labels),
+                selector=inter_pod_affinity.read_selector(
+                    each.label_selector, each.match_label_keys, pod.metadata.labels
+                ),
                 only_nodes_of_affinity=each.node_affinity_policy != IGNORE,
                 only_tolerated_nodes=each.node_taints_policy == HONOR,
             )

@@ -6,12 +6,12 @@ from collections import Counter
 from dataclasses import dataclass
 
 from localpv.engine.scheduler import claims, filter_messages, filters, scores
-from localpv.engine.scheduler.affinity_terms import NamespaceLabels
 from localpv.engine.scheduler.assume_cache import Plan
 from localpv.engine.scheduler.claims import Storage, Waits
-from localpv.engine.scheduler.filter_messages import Wake
-from localpv.engine.scheduler.node_info import Place, Places
-from localpv.engine.scheduler.pod_info import Demand
+from localpv.engine.scheduler.filter_messages import ClusterEvent
+from localpv.engine.scheduler.inter_pod_affinity import NamespaceLabels
+from localpv.engine.scheduler.node_info import NodeInfo, NodeInfos
+from localpv.engine.scheduler.pod_info import PodInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,32 +25,34 @@ class NoNode:
     message: str
     """For people: how many nodes failed on what."""
 
-    wakes: frozenset[Wake]
+    wakes: frozenset[ClusterEvent]
     """What would be worth another look."""
 
 
-def choose(demand: Demand, *, places: Places, storage: Storage, labels_of: NamespaceLabels) -> Chosen | NoNode:
-    here = [*places]
+def choose(
+    pod_info: PodInfo, *, node_infos: NodeInfos, storage: Storage, labels_of: NamespaceLabels
+) -> Chosen | NoNode:
+    here = [*node_infos]
     if not here:
-        return NoNode(filter_messages.NO_NODES, frozenset({Wake.NODE}))
+        return NoNode(filter_messages.NO_NODES, frozenset({ClusterEvent.NODE}))
     try:
-        of_pod = claims.read(demand, storage)
+        of_pod = claims.read(pod_info, storage)
     except Waits as waits:
         return NoNode(f"0/{len(here)} nodes are available: {waits}.", waits.wakes)
-    check = filters.read(demand, of_pod, storage=storage, places=places, labels_of=labels_of)
+    check = filters.read(pod_info, of_pod, storage=storage, node_infos=node_infos, labels_of=labels_of)
     plans: dict[str, Plan] = {}
-    fitting: list[Place] = []
+    fitting: list[NodeInfo] = []
     failed: Counter[str] = Counter()
-    for place in here:
-        verdict = check.judge(place)
+    for node_info in here:
+        verdict = check.filter(node_info)
         if isinstance(verdict, Plan):
-            fitting.append(place)
-            plans[place.name] = verdict
+            fitting.append(node_info)
+            plans[node_info.name] = verdict
         else:
             failed.update(verdict)
     if not fitting:
         return NoNode(message(len(here), failed), frozenset().union(*map(filter_messages.wakes, failed)))
-    best = scores.best(demand, fitting, everywhere=places, labels_of=labels_of)
+    best = scores.best(pod_info, fitting, everywhere=node_infos, labels_of=labels_of)
     return Chosen(best.name, plans[best.name])
 
 

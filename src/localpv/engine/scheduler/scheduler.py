@@ -1,7 +1,7 @@
-"""The scheduler: one pod after another is promised a node, and the writes for many of them go on at the same time.
+"""The scheduler: one pod after another gets a node, and the writes for many of them go on at the same time.
 
 A pod without a node is in one of three states: nobody has looked at it yet; it waits, since no node will do; or it is
-promised a node (see `placing`).
+assumed to be on a node (see `bind_cycle`).
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ import logging
 from localpv import errors
 from localpv.api.kinds import Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from localpv.client.client import Client
-from localpv.engine.scheduler import pod_info, schedule_one
-from localpv.engine.scheduler.bind_cycle import BIND_SECONDS, Bound, Later, Lost, Placing
-from localpv.engine.scheduler.filter_messages import Wake
-from localpv.engine.scheduler.listers import World
+from localpv.engine.scheduler import schedule_one
+from localpv.engine.scheduler.bind_cycle import BIND_SECONDS, BindCycle, Bound, Later, Lost
+from localpv.engine.scheduler.filter_messages import ClusterEvent
+from localpv.engine.scheduler.listers import Listers
 from localpv.engine.scheduler.node_info import FINISHED
+from localpv.engine.scheduler.pod_info import PodInfo
 from localpv.engine.scheduler.schedule_one import NoNode
-from localpv.engine.scheduler.scheduling_queue import LOOK_AGAIN_SECONDS, MOST_SECONDS, Waiting
+from localpv.engine.scheduler.scheduling_queue import LOOK_AGAIN_SECONDS, MOST_SECONDS, UnschedulablePods
 from localpv.engine.scheduler.writes import Writes
 from localpv.observe.events import ApiEvents
 from localpv.runtime.backoff import KeyedBackoff
@@ -27,7 +28,7 @@ from localpv.runtime.controller import Controller, Done, LookAgain, Outcome
 from localpv.runtime.group import Group
 from localpv.runtime.queue import WorkQueue
 from localpv.volume import fit
-from localpv.volume.informers import Stock
+from localpv.volume.informers import VolumeInformers
 
 NAME = "default-scheduler"
 """Pods that name another scheduler are left to it."""
@@ -39,26 +40,28 @@ log = logging.getLogger(__name__)
 
 
 class Scheduler:
-    """Runs until cancelled, beside the stock it is given. Only one may run for the same pods."""
+    """Runs until cancelled, beside the informers it is given. Only one may run for the same pods."""
 
     def __init__(
         self,
         client: Client,
         *,
-        stock: Stock,
+        informers: VolumeInformers,
         clock: Clock,
         workers: int = WORKERS,
         bind_seconds: float = BIND_SECONDS,
     ) -> None:
-        self.world = World(client, stock=stock, clock=clock)
-        self._stocked = stock.ready
-        self._writes = Writes(client, stock=stock, clock=clock)
+        self.listers = Listers(client, informers=informers, clock=clock)
+        self._informers_ready = informers.ready
+        self._writes = Writes(client, informers=informers, clock=clock)
         self._events = ApiEvents(client, component=NAME, clock=clock)
         self._clock = clock
         self._workers = workers
         self._queue: WorkQueue[str] = WorkQueue(clock=clock, backoff=KeyedBackoff(most=MOST_SECONDS))
-        self._waiting = Waiting(again=self._queue.add_after, clock=clock)
-        self._placing = Placing(self.world, self._writes, again=self._queue.add, clock=clock, bind_seconds=bind_seconds)
+        self._unschedulable = UnschedulablePods(again=self._queue.add_after, clock=clock)
+        self._bind_cycle = BindCycle(
+            self.listers, self._writes, again=self._queue.add, clock=clock, bind_seconds=bind_seconds
+        )
         self._ready = asyncio.Event()
 
     async def ready(self) -> None:
@@ -67,17 +70,17 @@ class Scheduler:
 
     async def run(self) -> None:
         """Serve until cancelled."""
-        await self._stocked()
-        world = self.world
-        world.namespaces.on_change(self._namespace_changed)
-        world.nodes.on_change(self._node_changed)
-        world.classes.on_change(self._class_changed)
-        world.claims.on_change(self._claim_changed)
-        world.volumes.on_change(self._volume_changed)
-        world.pods.on_change(self._pod_changed)
+        await self._informers_ready()
+        listers = self.listers
+        listers.namespaces.on_change(self._namespace_changed)
+        listers.nodes.on_change(self._node_changed)
+        listers.classes.on_change(self._class_changed)
+        listers.claims.on_change(self._claim_changed)
+        listers.volumes.on_change(self._volume_changed)
+        listers.pods.on_change(self._pod_changed)
         group = Group(clock=self._clock)
         group.add("events", self._events.run)
-        world.add_to(group)
+        listers.add_to(group)
         controller = Controller(
             "scheduler", self._reconcile, queue=self._queue, clock=self._clock, workers=self._workers
         )
@@ -87,39 +90,42 @@ class Scheduler:
     # One pod.
 
     async def _reconcile(self, key: str) -> Outcome:
-        pod = self.world.pods.by_key(key)
-        if key in self._placing:
-            await self._placing.settle(key, pod, wanted=pod is not None and is_ours(pod))
-            pod = self.world.pods.by_key(key)  # giving back takes a while
+        pod = self.listers.pods.by_key(key)
+        if key in self._bind_cycle:
+            await self._bind_cycle.settle(key, pod, wanted=pod is not None and is_ours(pod))
+            pod = self.listers.pods.by_key(key)  # giving back takes a while
         if pod is None or not is_ours(pod):
-            self._waiting.forget(key)
+            self._unschedulable.forget(key)
             return Done()
-        if key not in self._placing:
-            if (seconds := self._waiting.held_back(key)) > 0:
+        if key not in self._bind_cycle:
+            if (seconds := self._unschedulable.held_back(key)) > 0:
                 return LookAgain(after=seconds)
-            # Nothing is waited for between the look at the nodes and the promise, so no two pods get the same room.
-            demand = pod_info.read(pod)
+            # Nothing is waited for between the look at the nodes and the assumption, so no two pods get the same room.
+            pod_info = PodInfo.of(pod)
             found = schedule_one.choose(
-                demand, places=self.world.places, storage=self.world.storage, labels_of=self.world.labels_of
+                pod_info,
+                node_infos=self.listers.node_infos,
+                storage=self.listers.storage,
+                labels_of=self.listers.labels_of,
             )
             if isinstance(found, NoNode):
                 return await self._no_node(pod, found)
-            self._placing.promise(demand, found)
-        match await self._placing.step(key):
+            self._bind_cycle.assume(pod_info, found)
+        match await self._bind_cycle.step(key):
             case Later(seconds):
                 return LookAgain(after=seconds)
             case Bound(_, news=False):
                 return Done()
             case Bound(node):
                 log.debug("scheduled pod=%s node=%s", key, node)
-                self._waiting.forget(key)
+                self._unschedulable.forget(key)
                 self._events.tell(pod, "Scheduled", f"Successfully assigned {key} to {node}")
                 return Done()
             case Lost(reason, error):
                 return await self._lost(pod, reason, error)
 
     async def _no_node(self, pod: Pod, found: NoNode) -> Outcome:
-        if self._waiting.failed(pod.key, found.wakes, found.message):
+        if self._unschedulable.failed(pod.key, found.wakes, found.message):
             log.info("no node pod=%s reason=%s", pod.key, found.message)
             self._events.tell(pod, "FailedScheduling", found.message, warning=True)
         await self._writes.explain(pod, found.message)
@@ -127,13 +133,13 @@ class Scheduler:
 
     async def _lost(self, pod: Pod, reason: str, error: errors.LocalpvError | None) -> Outcome:
         # What is given back is seen as a change, and a change wakes the pod: not before its back-off is over.
-        self._waiting.failed(pod.key, frozenset(), reason)
-        await self._placing.give_back(pod.key)
+        self._unschedulable.failed(pod.key, frozenset(), reason)
+        await self._bind_cycle.give_back(pod.key)
         if error is not None:
             raise error
-        log.info("placement lost pod=%s reason=%s", pod.key, reason)
+        log.info("assumed node lost pod=%s reason=%s", pod.key, reason)
         self._events.tell(pod, "FailedScheduling", reason, warning=True)
-        self._waiting.wake_pod(pod.key)
+        self._unschedulable.wake_pod(pod.key)
         return Done()
 
     # What wakes whom.
@@ -143,25 +149,25 @@ class Scheduler:
         assert pod is not None
         was_there, is_there = _has_place(old), _has_place(new)
         if was_there and not is_there:
-            self._waiting.wake(Wake.POD_LEFT)
+            self._unschedulable.wake(ClusterEvent.POD_LEFT)
         elif is_there and (old is None or not was_there or old.metadata.labels != pod.metadata.labels):
-            self._waiting.wake(Wake.POD_CAME)
+            self._unschedulable.wake(ClusterEvent.POD_CAME)
         if new is None or old is None or _asks_anew(old, new):
-            self._waiting.forget(pod.key)
-            if new is None or pod.key in self._placing or is_ours(new):
+            self._unschedulable.forget(pod.key)
+            if new is None or pod.key in self._bind_cycle or is_ours(new):
                 self._queue.add(pod.key)
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         # A node that goes can help too: pods need not be spread over it any more.
         if old is None or new is None or _offers_anew(old, new):
-            self._waiting.wake(Wake.NODE)
+            self._unschedulable.wake(ClusterEvent.NODE)
 
     def _volume_changed(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
         for volume in (old, new):
             if volume is not None and (claim := volume.spec.claim_ref) is not None:
                 self._wake_users(f"{claim.namespace}/{claim.name}")
         if new is not None and fit.is_free(new):
-            self._waiting.wake(Wake.VOLUME)
+            self._unschedulable.wake(ClusterEvent.VOLUME)
 
     def _claim_changed(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
         claim = new or old
@@ -169,18 +175,18 @@ class Scheduler:
         self._wake_users(claim.key)
 
     def _class_changed(self, old: StorageClass | None, new: StorageClass | None) -> None:
-        self._waiting.wake(Wake.CLASS)
+        self._unschedulable.wake(ClusterEvent.CLASS)
 
     def _namespace_changed(self, old: Namespace | None, new: Namespace | None) -> None:
         if old is not None and new is not None and old.metadata.labels != new.metadata.labels:
-            self._waiting.wake(Wake.POD_CAME)
+            self._unschedulable.wake(ClusterEvent.POD_CAME)
 
     def _wake_users(self, claim_key: str) -> None:
-        for pod in self.world.users_of(claim_key):
-            if pod.key in self._placing:
+        for pod in self.listers.users_of(claim_key):
+            if pod.key in self._bind_cycle:
                 self._queue.add(pod.key)
             elif is_ours(pod):
-                self._waiting.wake_pod(pod.key)
+                self._unschedulable.wake_pod(pod.key)
 
 
 def is_ours(pod: Pod) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from localpv.engine.scheduler.filter_messages import Wake
+from localpv.engine.scheduler.filter_messages import ClusterEvent
 from localpv.runtime.clock import Clock
 
 FIRST_SECONDS = 0.05
@@ -26,24 +26,24 @@ LOOK_AGAIN_SECONDS = 300.0
 class _Wait:
     tries: int = 0
     last: float = 0.0
-    wakes: frozenset[Wake] = frozenset()
+    wakes: frozenset[ClusterEvent] = frozenset()
     told: str = ""
 
 
-class Waiting:
+class UnschedulablePods:
     """`again(key, seconds)` has a pod looked at after so many seconds, or at once."""
 
     def __init__(self, *, again: Callable[[str, float], None], clock: Clock) -> None:
         self._again = again
         self._clock = clock
         self._waits: dict[str, _Wait] = {}
-        self._by_wake: dict[Wake, dict[str, None]] = {wake: {} for wake in Wake}
+        self._by_wake: dict[ClusterEvent, dict[str, None]] = {wake: {} for wake in ClusterEvent}
         """Those who failed first are woken first."""
 
     def __len__(self) -> int:
         return len(self._waits)
 
-    def failed(self, key: str, wakes: frozenset[Wake], message: str) -> bool:
+    def failed(self, key: str, wakes: frozenset[ClusterEvent], message: str) -> bool:
         """There is no node for the pod. Whether the message is news."""
         wait = self._waits.setdefault(key, _Wait())
         self._sleep(key, wait, wakes)
@@ -52,7 +52,7 @@ class Waiting:
         news, wait.told = wait.told != message, message
         return news
 
-    def wake(self, what: Wake) -> None:
+    def wake(self, what: ClusterEvent) -> None:
         """Something happened: those whom it could help are looked at again."""
         for key in [*self._by_wake[what]]:
             self.wake_pod(key)
@@ -75,7 +75,7 @@ class Waiting:
         if (wait := self._waits.pop(key, None)) is not None:
             self._sleep(key, wait, frozenset())
 
-    def _sleep(self, key: str, wait: _Wait, wakes: frozenset[Wake]) -> None:
+    def _sleep(self, key: str, wait: _Wait, wakes: frozenset[ClusterEvent]) -> None:
         for what in wait.wakes - wakes:
             self._by_wake[what].pop(key, None)
         for what in wakes - wait.wakes:

@@ -12,49 +12,53 @@ import msgspec
 
 from localpv.api.kinds import Node
 from localpv.api.node_selector import NodeSelector
-from localpv.engine.scheduler import preferred_affinity as likings
-from localpv.engine.scheduler import resources, taints, topology_spread
-from localpv.engine.scheduler.affinity_terms import NamespaceLabels
-from localpv.engine.scheduler.node_info import SCORED_CPU, SCORED_MEMORY, Place, Places
-from localpv.engine.scheduler.pod_info import Demand
+from localpv.engine.scheduler import inter_pod_affinity, resources, taints, topology_spread
+from localpv.engine.scheduler.inter_pod_affinity import NamespaceLabels
+from localpv.engine.scheduler.node_info import SCORED_CPU, SCORED_MEMORY, NodeInfo, NodeInfos
+from localpv.engine.scheduler.pod_info import PodInfo
 
 FULL = 100.0
 TAINTS = 3.0
-AFFINITY = 2.0
-COMPANY = 2.0
+NODE_AFFINITY = 2.0
+INTER_POD_AFFINITY = 2.0
 SPREAD = 2.0
 OWNER = 2.0
 ROOM = 1.0
 
 
-def best(demand: Demand, places: Sequence[Place], *, everywhere: Places, labels_of: NamespaceLabels) -> Place:
-    """The place with the highest score; of several the first by name, so that the choice is the same every time."""
-    if len(places) == 1:
-        return places[0]
-    totals = [ROOM * _room_left(demand, place) for place in places]
-    if any(place.node and place.node.spec.taints for place in places):
-        _add_least(totals, [_unwelcoming(demand, place) for place in places], TAINTS)
-    if (wishes := _node_wishes(demand)) is not None:
-        _add_most(totals, [_liked(wishes, place) for place in places], AFFINITY)
-    if (liking := likings.read(demand, everywhere, labels_of)) is not None:
-        _add_between(totals, [liking.of(_node(place)) for place in places], COMPANY)
-    if (spread := topology_spread.read_soft(demand, everywhere)) is not None:
-        crowds = [spread.crowd(_node(place)) for place in places]
+def best(
+    pod_info: PodInfo, node_infos: Sequence[NodeInfo], *, everywhere: NodeInfos, labels_of: NamespaceLabels
+) -> NodeInfo:
+    """The node with the highest score; of several the first by name, so that the choice is the same every time."""
+    if len(node_infos) == 1:
+        return node_infos[0]
+    totals = [ROOM * _room_left(pod_info, node_info) for node_info in node_infos]
+    if any(node_info.node and node_info.node.spec.taints for node_info in node_infos):
+        _add_least(totals, [_prefer_no_schedule(pod_info, node_info) for node_info in node_infos], TAINTS)
+    if (preferences := _preferred_node_affinity(pod_info)) is not None:
+        _add_most(totals, [_preferred(preferences, node_info) for node_info in node_infos], NODE_AFFINITY)
+    if (near := inter_pod_affinity.read_preferences(pod_info, everywhere, labels_of)) is not None:
+        _add_between(totals, [near.score(_node(node_info)) for node_info in node_infos], INTER_POD_AFFINITY)
+    if (spread := topology_spread.read_soft(pod_info, everywhere)) is not None:
+        crowds = [spread.crowd(_node(node_info)) for node_info in node_infos]
         worst = max((crowd for crowd in crowds if crowd is not None), default=0) + 1
         _add_least(totals, [worst if crowd is None else crowd for crowd in crowds], SPREAD)
-    elif owner := demand.owner:
-        _add_least(totals, [place.owners[owner] for place in places], OWNER)
+    elif owner := pod_info.owner:
+        _add_least(totals, [node_info.owners[owner] for node_info in node_infos], OWNER)
     top = max(totals)
     return min(
-        (place for place, total in zip(places, totals, strict=True) if total == top), key=lambda place: place.name
+        (node_info for node_info, total in zip(node_infos, totals, strict=True) if total == top),
+        key=lambda node_info: node_info.name,
     )
 
 
-def _room_left(demand: Demand, place: Place) -> float:
+def _room_left(pod_info: PodInfo, node_info: NodeInfo) -> float:
     """The share of cpu and memory that would be left, each counted the same."""
-    cpu = place.scored_cpu + demand.requests.get(resources.CPU, SCORED_CPU)
-    memory = place.scored_memory + demand.requests.get(resources.MEMORY, SCORED_MEMORY)
-    return (_left(cpu, place.room.get(resources.CPU, 0)) + _left(memory, place.room.get(resources.MEMORY, 0))) / 2
+    cpu = node_info.scored_cpu + pod_info.requests.get(resources.CPU, SCORED_CPU)
+    memory = node_info.scored_memory + pod_info.requests.get(resources.MEMORY, SCORED_MEMORY)
+    return (
+        _left(cpu, node_info.room.get(resources.CPU, 0)) + _left(memory, node_info.room.get(resources.MEMORY, 0))
+    ) / 2
 
 
 def _left(used: int, room: int) -> float:
@@ -62,31 +66,32 @@ def _left(used: int, room: int) -> float:
     return float((room - used) * FULL // room) if room > used else 0.0
 
 
-_Wishes = Sequence[tuple[int, NodeSelector]]
+_Preferences = Sequence[tuple[int, NodeSelector]]
 
 
-def _node_wishes(demand: Demand) -> _Wishes | None:
-    affinity = demand.pod.spec.affinity
+def _preferred_node_affinity(pod_info: PodInfo) -> _Preferences | None:
+    affinity = pod_info.pod.spec.affinity
     if affinity is None or affinity.node_affinity is None:
         return None
-    wishes = affinity.node_affinity.preferred_during_scheduling_ignored_during_execution
+    preferences = affinity.node_affinity.preferred_during_scheduling_ignored_during_execution
     return [
-        (each.weight, NodeSelector({"nodeSelectorTerms": [msgspec.to_builtins(each.preference)]})) for each in wishes
+        (each.weight, NodeSelector({"nodeSelectorTerms": [msgspec.to_builtins(each.preference)]}))
+        for each in preferences
     ]
 
 
-def _node(place: Place) -> Node:
-    assert place.node is not None
-    return place.node
+def _node(node_info: NodeInfo) -> Node:
+    assert node_info.node is not None
+    return node_info.node
 
 
-def _liked(wishes: _Wishes, place: Place) -> int:
-    meta = _node(place).metadata
-    return sum(weight for weight, selector in wishes if selector.matches(meta.labels, meta.name))
+def _preferred(preferences: _Preferences, node_info: NodeInfo) -> int:
+    meta = _node(node_info).metadata
+    return sum(weight for weight, selector in preferences if selector.matches(meta.labels, meta.name))
 
 
-def _unwelcoming(demand: Demand, place: Place) -> int:
-    return taints.unwelcoming(_node(place).spec.taints, demand.tolerations)
+def _prefer_no_schedule(pod_info: PodInfo, node_info: NodeInfo) -> int:
+    return taints.prefer_no_schedule(_node(node_info).spec.taints, pod_info.tolerations)
 
 
 def _add_most(totals: list[float], counts: Sequence[int], weight: float) -> None:

@@ -40,6 +40,6 @@ def keeps_away(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) -> 
     return any(taint.effect in KEEP_AWAY and not is_tolerated(taint, tolerations) for taint in taints)
 
 
-def unwelcoming(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) -> int:
+def prefer_no_schedule(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) -> int:
     """How many taints would rather not have such a pod."""
     return sum(taint.effect == PREFER_NO_SCHEDULE and not is_tolerated(taint, tolerations) for taint in taints)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from localpv.api.kinds import Node
 from localpv.engine.scheduler import filter_messages, taints
-from localpv.engine.scheduler.node_info import Place, Places
-from localpv.engine.scheduler.pod_info import Demand, Spread
+from localpv.engine.scheduler.node_info import NodeInfo, NodeInfos
+from localpv.engine.scheduler.pod_info import PodInfo, Spread
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,45 +45,49 @@ class Spreading:
         return sum(count.pods.get(labels[count.spread.key], 0) for count in self.counts)
 
 
-def read(demand: Demand, places: Places) -> Spreading | None:
+def read(pod_info: PodInfo, node_infos: NodeInfos) -> Spreading | None:
     """The spread that must be kept."""
-    return _read(demand.spreads, demand, places)
+    return _read(pod_info.spreads, pod_info, node_infos)
 
 
-def read_soft(demand: Demand, places: Places) -> Spreading | None:
+def read_soft(pod_info: PodInfo, node_infos: NodeInfos) -> Spreading | None:
     """The spread that would be nice."""
-    return _read(demand.soft_spreads, demand, places)
+    return _read(pod_info.soft_spreads, pod_info, node_infos)
 
 
-def _read(spreads: tuple[Spread, ...], demand: Demand, places: Places) -> Spreading | None:
+def _read(spreads: tuple[Spread, ...], pod_info: PodInfo, node_infos: NodeInfos) -> Spreading | None:
     if not spreads:
         return None
     # A node that lacks one of the labels counts for none of the constraints.
     keys = [spread.key for spread in spreads]
-    counted = [place for place in places if place.node and all(key in place.node.metadata.labels for key in keys)]
-    return Spreading(tuple(_count(spread, demand, counted) for spread in spreads))
+    counted = [
+        node_info
+        for node_info in node_infos
+        if node_info.node and all(key in node_info.node.metadata.labels for key in keys)
+    ]
+    return Spreading(tuple(_count(spread, pod_info, counted) for spread in spreads))
 
 
-def _count(spread: Spread, demand: Demand, counted: list[Place]) -> _Count:
+def _count(spread: Spread, pod_info: PodInfo, counted: list[NodeInfo]) -> _Count:
     pods: dict[str, int] = {}
-    namespace = demand.pod.metadata.namespace
-    for place in counted:
-        assert place.node is not None
-        if not _included(spread, demand, place.node):
+    namespace = pod_info.pod.metadata.namespace
+    for node_info in counted:
+        assert node_info.node is not None
+        if not _included(spread, pod_info, node_info.node):
             continue
-        domain = place.node.metadata.labels[spread.key]
+        domain = node_info.node.metadata.labels[spread.key]
         here = sum(
             other.pod.metadata.namespace == namespace
             and not other.pod.metadata.deleting
             and spread.selector.matches(other.pod.metadata.labels)
-            for other in place.pods.values()
+            for other in node_info.pods.values()
         )
         pods[domain] = pods.get(domain, 0) + here
     fewest = min(pods.values(), default=0) if len(pods) >= spread.least_domains else 0
-    return _Count(spread, pods, fewest, int(spread.selector.matches(demand.pod.metadata.labels)))
+    return _Count(spread, pods, fewest, int(spread.selector.matches(pod_info.pod.metadata.labels)))
 
 
-def _included(spread: Spread, demand: Demand, node: Node) -> bool:
-    if spread.only_nodes_of_affinity and demand.nodes is not None and not demand.nodes.allows(node):
+def _included(spread: Spread, pod_info: PodInfo, node: Node) -> bool:
+    if spread.only_nodes_of_affinity and pod_info.node_affinity is not None and not pod_info.node_affinity.allows(node):
         return False
-    return not (spread.only_tolerated_nodes and taints.keeps_away(node.spec.taints, demand.tolerations))
+    return not (spread.only_tolerated_nodes and taints.keeps_away(node.spec.taints, pod_info.tolerations))

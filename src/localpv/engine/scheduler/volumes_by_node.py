@@ -10,9 +10,8 @@ from collections.abc import Collection, Iterator
 
 from localpv.api import volume_affinity
 from localpv.api.kinds import Node, PersistentVolume, PersistentVolumeClaim, StorageClass
-from localpv.volume import fit
-from localpv.volume import volume_index as offers
-from localpv.volume.volume_index import Offers
+from localpv.volume import fit, volume_index
+from localpv.volume.volume_index import VolumeIndex
 
 MOST_ANCHORS = 16
 """A volume with more values than this is as good as everywhere."""
@@ -21,18 +20,18 @@ _Anchor = tuple[str, str]
 """A label and its value."""
 
 
-class Nearby:
-    """All volumes, beside offers that somebody else keeps. `changed` is told after these know of the change."""
+class VolumesByNode:
+    """All volumes, beside an index that somebody else keeps. `changed` is told after that knows of the change."""
 
-    def __init__(self, offers: Offers) -> None:
-        self._offers = offers
-        self._anchored: dict[_Anchor, Offers] = {}
-        self._elsewhere = Offers()
-        self._shelves: dict[str, list[Offers]] = {}
+    def __init__(self, volume_index: VolumeIndex) -> None:
+        self._volume_index = volume_index
+        self._anchored: dict[_Anchor, VolumeIndex] = {}
+        self._elsewhere = VolumeIndex()
+        self._shelves: dict[str, list[VolumeIndex]] = {}
         """Where each volume lies."""
 
     def get(self, name: str) -> PersistentVolume | None:
-        return self._offers.get(name)
+        return self._volume_index.get(name)
 
     def changed(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
         """The handler of a cache."""
@@ -51,7 +50,7 @@ class Nearby:
         return next(
             (
                 volume
-                for volume in self._offers.reserved(claim.key)
+                for volume in self._volume_index.reserved(claim.key)
                 if fit.is_for(volume, claim) and fit.reserved_fits(volume, claim)
             ),
             None,
@@ -67,7 +66,7 @@ class Nearby:
     ) -> PersistentVolume | None:
         """The smallest free volume for a claim that no volume names, of those that can be used on the node."""
         found = (
-            offers.find(claim, shelf, storage_class=storage_class, node=node, exclude=exclude)
+            volume_index.find(claim, shelf, storage_class=storage_class, node=node, exclude=exclude)
             for shelf in self._of(node)
         )
         return min(
@@ -76,12 +75,12 @@ class Nearby:
             default=None,
         )
 
-    def _of(self, node: Node) -> Iterator[Offers]:
+    def _of(self, node: Node) -> Iterator[VolumeIndex]:
         yield self._elsewhere
         for label in node.metadata.labels.items():
             if (shelf := self._anchored.get(label)) is not None:
                 yield shelf
 
-    def _shelves_for(self, volume: PersistentVolume) -> list[Offers]:
+    def _shelves_for(self, volume: PersistentVolume) -> list[VolumeIndex]:
         anchors = volume_affinity.of(volume).anchors(most=MOST_ANCHORS)
-        return [self._anchored.setdefault(anchor, Offers()) for anchor in anchors] or [self._elsewhere]
+        return [self._anchored.setdefault(anchor, VolumeIndex()) for anchor in anchors] or [self._elsewhere]

@@ -18,7 +18,7 @@ from localpv.client.objects import Patch
 from localpv.engine.scheduler.assume_cache import Binding
 from localpv.runtime.clock import Clock
 from localpv.volume import fit
-from localpv.volume.informers import Stock
+from localpv.volume.informers import VolumeInformers
 
 SCHEDULED = "PodScheduled"
 UNSCHEDULABLE = "Unschedulable"
@@ -27,10 +27,10 @@ log = logging.getLogger(__name__)
 
 
 class Writes:
-    """What is written of volumes and claims is known to the stock at once."""
+    """What is written of volumes and claims is known to the informers at once."""
 
-    def __init__(self, client: Client, *, stock: Stock, clock: Clock) -> None:
-        self._stock = stock
+    def __init__(self, client: Client, *, informers: VolumeInformers, clock: Clock) -> None:
+        self._informers = informers
         self._volumes = client.objects(PersistentVolume)
         self._claims = client.objects(PersistentVolumeClaim)
         self._pods = client.objects(Pod)
@@ -53,7 +53,7 @@ class Writes:
         # Who finds this mark may take the volume back from the claim; what a user has reserved stays reserved.
         marks = {} if named is not None else {"annotations": {well_known.BOUND_BY_CONTROLLER: "yes"}}
         patch = {"metadata": _same(volume) | marks, "spec": {"claimRef": reference}}
-        self._stock.volumes.wrote(await self._volumes.patch(volume.metadata.name, patch))
+        self._informers.volumes.wrote(await self._volumes.patch(volume.metadata.name, patch))
 
     async def unreserve(self, binding: Binding) -> None:
         """Free a volume that we have reserved and that the binder has not bound yet. What it has bound stays bound.
@@ -78,7 +78,7 @@ class Writes:
             "metadata": _same(volume) | {"annotations": {well_known.BOUND_BY_CONTROLLER: None}},
             "spec": {"claimRef": None},
         }
-        self._stock.volumes.wrote(await self._volumes.patch(volume.metadata.name, patch))
+        self._informers.volumes.wrote(await self._volumes.patch(volume.metadata.name, patch))
 
     async def select_node(self, claim: PersistentVolumeClaim, node: str) -> None:
         """Have whoever makes volumes for the claim make one on the node."""
@@ -97,7 +97,7 @@ class Writes:
 
     async def _select(self, claim: PersistentVolumeClaim, node: str | None) -> None:
         patch = {"metadata": _same(claim) | {"annotations": {well_known.SELECTED_NODE: node}}}
-        self._stock.claims.wrote(await self._claims.patch(claim.metadata.name, patch, claim.metadata.namespace))
+        self._informers.claims.wrote(await self._claims.patch(claim.metadata.name, patch, claim.metadata.namespace))
 
     async def bind(self, pod: Pod, node: str) -> bool:
         """Give the pod its node. False when it has got another meanwhile, or is gone."""

@@ -11,7 +11,7 @@ from localpv.api import well_known
 from localpv.api.kinds import PersistentVolume, PersistentVolumeClaim
 from localpv.volume import fit, placement_annotations
 from localpv.volume.placement_annotations import Spread
-from localpv.volume.volume_index import Offers
+from localpv.volume.volume_index import VolumeIndex
 
 HOLDER = "held-for-group."
 """How the names begin that volumes are held under while a group is being placed; no claim should be called so."""
@@ -88,26 +88,26 @@ def gather(claims: Iterable[PersistentVolumeClaim]) -> Party | None:
     )
 
 
-def place_of(claim: PersistentVolumeClaim, offers: Offers) -> PersistentVolume | None:
+def place_of(claim: PersistentVolumeClaim, volume_index: VolumeIndex) -> PersistentVolume | None:
     """The volume that the claim has or is about to get."""
     if claim.spec.volume_name:
-        return offers.get(claim.spec.volume_name)
-    for volume in offers.reserved(claim.key):
+        return volume_index.get(claim.spec.volume_name)
+    for volume in volume_index.reserved(claim.key):
         if fit.is_for(volume, claim) and fit.reserved_fits(volume, claim):
             return volume
     return None
 
 
-def held(key: str, offers: Offers) -> list[PersistentVolume]:
+def held(key: str, volume_index: VolumeIndex) -> list[PersistentVolume]:
     """The volumes that are held for a group, and for nobody else.
 
     One that names a UID is never among them: a claim that happens to have the group's name may have its data on it.
     """
     if not is_group(key):
         return []
-    named = ((volume, volume.spec.claim_ref) for volume in offers.reserved(key))
+    named = ((volume, volume.spec.claim_ref) for volume in volume_index.reserved(key))
     return [volume for volume, reference in named if reference is not None and not reference.uid]
 
 
-def unplaced(party: Party, offers: Offers) -> Sequence[PersistentVolumeClaim]:
-    return [one for one in party.members if not one.spec.volume_name and place_of(one, offers) is None]
+def unplaced(party: Party, volume_index: VolumeIndex) -> Sequence[PersistentVolumeClaim]:
+    return [one for one in party.members if not one.spec.volume_name and place_of(one, volume_index) is None]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from localpv.api import volume_affinity, well_known
 from localpv.api.kinds import Node, PersistentVolume, PersistentVolumeClaim
 from localpv.volume import fit
-from localpv.volume.volume_index import Offers
+from localpv.volume.volume_index import VolumeIndex
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ def choose(
     claims: Sequence[PersistentVolumeClaim],
     *,
     nodes: Nodes,
-    offers: Offers,
+    volume_index: VolumeIndex,
     held: Sequence[PersistentVolume] = (),
     allowed: Callable[[Node], bool] = lambda node: True,
 ) -> Choice | None:
@@ -57,7 +57,7 @@ def choose(
     there: dict[str, dict[str, list[PersistentVolume]]] = {}
     open_nodes: dict[str, bool] = {}
     for claim in claims:
-        for volume in _candidates(claim, offers, held):
+        for volume in _candidates(claim, volume_index, held):
             for node in nodes.of(volume):
                 if node.key not in open_nodes:
                     open_nodes[node.key] = _takes_pods(node) and allowed(node)
@@ -80,7 +80,7 @@ def _takes_pods(node: Node) -> bool:
 
 
 def _candidates(
-    claim: PersistentVolumeClaim, offers: Offers, held: Sequence[PersistentVolume]
+    claim: PersistentVolumeClaim, volume_index: VolumeIndex, held: Sequence[PersistentVolume]
 ) -> list[PersistentVolume]:
     selector = fit.selector_of(claim)
     mine = [
@@ -88,7 +88,7 @@ def _candidates(
         for volume in held
         if fit.mismatch(volume, claim) is None and (selector is None or selector.matches(volume.metadata.labels))
     ]
-    return sorted([*mine, *offers.fitting(claim)], key=lambda volume: (fit.size(volume), volume.key))
+    return sorted([*mine, *volume_index.fitting(claim)], key=lambda volume: (fit.size(volume), volume.key))
 
 
 def _assign(candidates: Mapping[str, Sequence[PersistentVolume]]) -> dict[str, PersistentVolume] | None:

@@ -26,7 +26,7 @@ from localpv.runtime.controller import Controller, Done, Outcome
 from localpv.runtime.group import Group
 from localpv.runtime.queue import WorkQueue
 from localpv.volume import fit, placement_annotations
-from localpv.volume.informers import Stock
+from localpv.volume.informers import VolumeInformers
 from localpv.volume.placement_annotations import Spread
 
 COMPONENT = "localpv-placer"
@@ -69,12 +69,14 @@ class Bounds:
 class Placer:
     """Runs until cancelled, beside the stock it is given, whose claims have the indexes `INDEXES`."""
 
-    def __init__(self, client: Client, *, stock: Stock, clock: Clock, consumers: Consumers | None = None) -> None:
+    def __init__(
+        self, client: Client, *, informers: VolumeInformers, clock: Clock, consumers: Consumers | None = None
+    ) -> None:
         self._clock = clock
         self._consumers = consumers or Nobody()
         self._claim_objects = client.objects(PersistentVolumeClaim)
-        self._claims, self._volumes, self._offers = stock.claims, stock.volumes, stock.offers
-        self._stocked = stock.ready
+        self._claims, self._volumes, self._volume_index = informers.claims, informers.volumes, informers.volume_index
+        self._informers_ready = informers.ready
         self._nodes = Cache(client.objects(Node), clock=clock)
         self._events = ApiEvents(client, component=COMPONENT, clock=clock)
         self._holding = Holding(client, volumes=self._volumes)
@@ -91,7 +93,7 @@ class Placer:
 
     async def run(self) -> None:
         """Serve until cancelled."""
-        await self._stocked()
+        await self._informers_ready()
         await self._consumers.ready()
         self._consumers.on_change(self._pod_changed)
         self._volumes.on_change(self._volume_changed)
@@ -105,7 +107,7 @@ class Placer:
 
     async def _look(self, key: str) -> Outcome:
         claims = self._claims.cache.find(BY_PARTY, key)
-        held = claim_groups.held(key, self._offers)
+        held = claim_groups.held(key, self._volume_index)
         self._unplaced.discard(key)
         try:
             party = claim_groups.gather(claims)
@@ -120,7 +122,7 @@ class Placer:
             return Done()
         for claim in party.surplus:
             self._tell(claim, WAITS, f'group "{party.name}" has its {party.count} claims already; this is one more')
-        waiting = claim_groups.unplaced(party, self._offers)
+        waiting = claim_groups.unplaced(party, self._volume_index)
         nodes = Nodes(self._nodes.list())
         if not waiting:
             await self._let_go(held)
@@ -133,7 +135,9 @@ class Placer:
                 self._tell(claim, AWAITED, "waiting for first consumer to be created before binding")
             return Done()
         bounds = self._bounds(party, nodes)
-        choice = node_choice.choose(waiting, nodes=nodes, offers=self._offers, held=held, allowed=bounds.allow)
+        choice = node_choice.choose(
+            waiting, nodes=nodes, volume_index=self._volume_index, held=held, allowed=bounds.allow
+        )
         if choice is None:
             await self._let_go(held)
             for claim in waiting:
@@ -177,19 +181,23 @@ class Placer:
     def _bounds(self, party: Party, nodes: Nodes) -> Bounds:
         """Where the party may go: where those volumes are that it has, and away from those of others."""
         own = {claim.key for claim in party.members}
-        placed = [one for claim in party.members if (one := claim_groups.place_of(claim, self._offers)) is not None]
+        placed = [
+            one for claim in party.members if (one := claim_groups.place_of(claim, self._volume_index)) is not None
+        ]
         taken: dict[Spread, set[str]] = {}
         for spread in party.spreads():
             taken[spread] = set()
             for claim in self._claims.cache.find(BY_SPREAD, f"{party.namespace}/{spread.name}"):
-                other = claim_groups.place_of(claim, self._offers) if claim.key not in own else None
+                other = claim_groups.place_of(claim, self._volume_index) if claim.key not in own else None
                 if other is not None:
                     taken[spread] |= nodes.domains(other, spread.key)
         return Bounds(placed=placed, taken=taken, problem=lambda node: self._consumers.problem(party.members, node))
 
     def _tell_if_apart(self, party: Party, nodes: Nodes) -> None:
         """On Kubernetes, claims of a class that binds at once are bound one by one before anybody can hold them."""
-        placed = [one for claim in party.members if (one := claim_groups.place_of(claim, self._offers)) is not None]
+        placed = [
+            one for claim in party.members if (one := claim_groups.place_of(claim, self._volume_index)) is not None
+        ]
         common = [{node.key for node in nodes.of(volume)} for volume in placed]
         if len(placed) < 2 or not all(common) or set.intersection(*common):
             return

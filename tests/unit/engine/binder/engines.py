@@ -24,7 +24,7 @@ from localpv.manager.groups import placer
 from localpv.programs.in_process_transport import InsideTransport
 from localpv.runtime.clock import SystemClock
 from localpv.testing.waiting import PATIENCE_SECONDS
-from localpv.volume.informers import Stock
+from localpv.volume.informers import VolumeInformers
 
 SPACE = "default"
 
@@ -174,18 +174,18 @@ async def running(folder: Path) -> AsyncIterator[Engine]:
 @asynccontextmanager
 async def binding(client: Client, *, workers: int = WORKERS) -> AsyncIterator[None]:
     """A binder at work until the with-block ends, however it ends."""
-    stock = Stock(client, clock=SystemClock(), indexes=binder.INDEXES)
-    worker = binder.Binder(client, stock=stock, clock=SystemClock(), workers=workers)
-    async with _at_work(stock.run()), _at_work(worker.run()):
+    informers = VolumeInformers(client, clock=SystemClock(), indexes=binder.INDEXES)
+    worker = binder.Binder(client, informers=informers, clock=SystemClock(), workers=workers)
+    async with _at_work(informers.run()), _at_work(worker.run()):
         yield
 
 
 @asynccontextmanager
 async def placing(client: Client) -> AsyncIterator[None]:
     """A placer at work until the with-block ends, however it ends."""
-    stock = Stock(client, clock=SystemClock(), indexes=placer.INDEXES)
-    worker = placer.Placer(client, stock=stock, clock=SystemClock())
-    async with _at_work(stock.run()), _at_work(worker.run()):
+    informers = VolumeInformers(client, clock=SystemClock(), indexes=placer.INDEXES)
+    worker = placer.Placer(client, informers=informers, clock=SystemClock())
+    async with _at_work(informers.run()), _at_work(worker.run()):
         yield
 
 

@@ -14,7 +14,7 @@ from localpv.engine.binder import claims, defaults, volumes
 from localpv.engine.binder.claims import Ask, Assign, Bind, Lose, Stay, Surroundings
 from localpv.engine.binder.volumes import Leave, Release, SetPhase, Unbind
 from localpv.observe import claim_events
-from localpv.volume.volume_index import Offers
+from localpv.volume.volume_index import VolumeIndex
 
 COMPLETED = {well_known.BIND_COMPLETED: "yes"}
 
@@ -31,7 +31,7 @@ def decided(
         default_class=lambda: default,
         unscheduled_pods=lambda key: (),
     )
-    return claims.decide(wish, Offers(offered), around, promised=promised)
+    return claims.decide(wish, VolumeIndex(offered), around, promised=promised)
 
 
 def reasons(action: claims.Action) -> list[str]:

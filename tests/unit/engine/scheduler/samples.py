@@ -9,13 +9,14 @@ from typing import Any
 import msgspec
 
 from localpv.api.kinds import Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
-from localpv.engine.scheduler import pod_info, schedule_one
-from localpv.engine.scheduler.assume_cache import Promises
+from localpv.engine.scheduler import schedule_one
+from localpv.engine.scheduler.assume_cache import AssumeCache
 from localpv.engine.scheduler.claims import Storage
-from localpv.engine.scheduler.node_info import Places
+from localpv.engine.scheduler.node_info import NodeInfos
+from localpv.engine.scheduler.pod_info import PodInfo
 from localpv.engine.scheduler.schedule_one import Chosen, NoNode
-from localpv.engine.scheduler.volumes_by_node import Nearby
-from localpv.volume.volume_index import Offers
+from localpv.engine.scheduler.volumes_by_node import VolumesByNode
+from localpv.volume.volume_index import VolumeIndex
 
 HOSTNAME = "kubernetes.io/hostname"
 
@@ -62,30 +63,30 @@ def node(
 class World:
     """What a scheduler knows, without any API."""
 
-    places: Places = field(default_factory=Places)
+    node_infos: NodeInfos = field(default_factory=NodeInfos)
     claims: dict[str, PersistentVolumeClaim] = field(default_factory=dict)
     classes: dict[str, StorageClass] = field(default_factory=dict)
     namespaces: dict[str, Mapping[str, str]] = field(default_factory=dict)
-    offers: Offers = field(default_factory=Offers)
+    volume_index: VolumeIndex = field(default_factory=VolumeIndex)
     storage: Storage = field(init=False)
 
     def __post_init__(self) -> None:
         self.storage = Storage(
             claim=self.claims.get,
             storage_class=self.classes.get,
-            volumes=Nearby(self.offers),
-            promises=Promises(),
+            volumes=VolumesByNode(self.volume_index),
+            assume_cache=AssumeCache(),
         )
 
     def add(self, *objects: Node | Pod | PersistentVolume | PersistentVolumeClaim | StorageClass) -> World:
         for each in objects:
             match each:
                 case Node():
-                    self.places.node_changed(None, each)
+                    self.node_infos.node_changed(None, each)
                 case Pod():
-                    self.places.pod_changed(None, each)
+                    self.node_infos.pod_changed(None, each)
                 case PersistentVolume():
-                    self.offers.put(each)
+                    self.volume_index.put(each)
                     self.storage.volumes.changed(None, each)
                 case PersistentVolumeClaim():
                     self.claims[each.key] = each
@@ -95,8 +96,8 @@ class World:
 
     def choose(self, wanted: Pod) -> Chosen | NoNode:
         return schedule_one.choose(
-            pod_info.read(wanted),
-            places=self.places,
+            PodInfo.of(wanted),
+            node_infos=self.node_infos,
             storage=self.storage,
             labels_of=lambda name: self.namespaces.get(name, {}),
         )
@@ -111,10 +112,10 @@ class World:
         assert isinstance(found, NoNode), found
         return found.message
 
-    def place(self, wanted: Pod) -> str:
+    def node_info(self, wanted: Pod) -> str:
         """Choose, and keep to it."""
         found = self.choose(wanted)
         assert isinstance(found, Chosen), found
-        self.places.assume(pod_info.read(wanted), found.node)
-        self.storage.promises.make(found.plan, found.node)
+        self.node_infos.assume(PodInfo.of(wanted), found.node)
+        self.storage.assume_cache.make(found.plan, found.node)
         return found.node

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from tests.unit.engine.scheduler.samples import World, node, pod
 from tests.unit.volume.samples import claim, storage_class, volume
 
-from localpv.engine.scheduler import pod_info, resources
+from localpv.engine.scheduler import resources
 from localpv.engine.scheduler.assume_cache import Binding
-from localpv.engine.scheduler.node_info import Places
+from localpv.engine.scheduler.node_info import NodeInfos
+from localpv.engine.scheduler.pod_info import PodInfo
 from localpv.engine.scheduler.schedule_one import Chosen
 from localpv.volume import fit
 
@@ -29,35 +30,35 @@ CHANGES = st.lists(
 
 @given(CHANGES)
 def test_what_a_node_has_left_is_what_its_pods_leave(changes: list[tuple[str, str, str, int]]) -> None:
-    places = Places()
+    node_infos = NodeInfos()
     for name in NODES:
-        places.node_changed(None, node(name))
+        node_infos.node_changed(None, node(name))
     for what, name, where, cpu in changes:
         claims = [f"claim-{number}" for number in range(cpu % 3)]
         ports = [{"name": "main", "ports": [{"containerPort": 80, "hostPort": cpu}]}]
         there = pod(name, *claims, node=where, owner=f"set-{cpu}", containers=ports, overhead={"cpu": str(cpu)})
         match what:
             case "bind":
-                places.pod_changed(None, there)
+                node_infos.pod_changed(None, there)
             case "assume":
-                places.assume(pod_info.read(there), where)
+                node_infos.assume(PodInfo.of(there), where)
             case "finish":
-                places.pod_changed(there, pod(name, node=where, phase="Failed"))
+                node_infos.pod_changed(there, pod(name, node=where, phase="Failed"))
             case "remove":
-                places.pod_changed(there, None)
+                node_infos.pod_changed(there, None)
             case "give back":
-                places.give_back(there.key)
+                node_infos.give_back(there.key)
     used: Counter[str] = Counter()
-    for place in places:
+    for node_info in node_infos:
         total: Counter[str] = Counter()
-        for demand in place.pods.values():
-            total.update(demand.requests)
-            used.update(demand.claim_keys())
-        assert {key: value for key, value in place.used.items() if value} == dict(total)
-        assert set(place.ports) == {port for demand in place.pods.values() for port in demand.ports}
-        assert place.owners == Counter(demand.owner for demand in place.pods.values())
-        assert place.scored_cpu == sum(demand.requests[resources.CPU] for demand in place.pods.values())
-    assert places.claims == used
+        for pod_info in node_info.pods.values():
+            total.update(pod_info.requests)
+            used.update(pod_info.claim_keys())
+        assert {key: value for key, value in node_info.used.items() if value} == dict(total)
+        assert set(node_info.ports) == {port for pod_info in node_info.pods.values() for port in pod_info.ports}
+        assert node_info.owners == Counter(pod_info.owner for pod_info in node_info.pods.values())
+        assert node_info.scored_cpu == sum(pod_info.requests[resources.CPU] for pod_info in node_info.pods.values())
+    assert node_infos.claims == used
 
 
 SIZES = st.integers(1, 5)
@@ -86,12 +87,12 @@ def test_volumes_are_given_once_and_all_on_the_node_of_the_pod(
         for binding in found.plan.bindings:
             _suits(binding, world, found.node)
             del free[binding.volume.key]
-        world.places.assume(pod_info.read(wanted), found.node)
-        world.storage.promises.make(found.plan, found.node)
+        world.node_infos.assume(PodInfo.of(wanted), found.node)
+        world.storage.assume_cache.make(found.plan, found.node)
 
 
 def _suits(binding: Binding, world: World, where: str) -> None:
-    there = world.places.get(where)
+    there = world.node_infos.get(where)
     assert there is not None and there.node is not None
     assert fit.fits_node(binding.volume, there.node)
     assert fit.size(binding.volume) >= fit.wanted(binding.claim)

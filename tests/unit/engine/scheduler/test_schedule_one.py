@@ -11,7 +11,7 @@ from tests.unit.volume.samples import claim, reference, storage_class, volume
 
 from localpv.api.kinds import ObjectMeta, PersistentVolumeClaim
 from localpv.engine.scheduler import filter_messages
-from localpv.engine.scheduler.filter_messages import Wake
+from localpv.engine.scheduler.filter_messages import ClusterEvent
 from localpv.engine.scheduler.schedule_one import Chosen, NoNode
 
 WAITS = storage_class(waits=True)
@@ -28,23 +28,23 @@ def names(found: Chosen | NoNode) -> list[tuple[str, str]]:
 
 def test_without_nodes_there_is_no_node() -> None:
     found = World().choose(pod())
-    assert found == NoNode("no nodes available to schedule pods", frozenset({Wake.NODE}))
+    assert found == NoNode("no nodes available to schedule pods", frozenset({ClusterEvent.NODE}))
 
 
 def test_the_emptier_node_is_taken_and_among_equals_the_first_by_name() -> None:
     world = World().add(node("b"), node("a"), node("c"), pod("there", cpu="2", node="a"))
-    assert world.place(pod("one")) == "b"
-    assert world.place(pod("two")) == "c"
+    assert world.node_info(pod("one")) == "b"
+    assert world.node_info(pod("two")) == "c"
 
 
 def test_pods_that_ask_for_nothing_are_spread_too() -> None:
     world = World().add(*(node(f"n{number}") for number in range(4)))
-    assert {world.place(pod(f"p{number}")) for number in range(4)} == {"n0", "n1", "n2", "n3"}
+    assert {world.node_info(pod(f"p{number}")) for number in range(4)} == {"n0", "n1", "n2", "n3"}
 
 
 def test_pods_of_one_owner_are_spread_before_room_is_looked_at() -> None:
     world = World().add(node("big", cpu="64", memory="64Gi"), node("small", cpu="1", memory="1Gi"))
-    assert [world.place(pod(f"p{number}", owner="set")) for number in range(2)] == ["big", "small"]
+    assert [world.node_info(pod(f"p{number}", owner="set")) for number in range(2)] == ["big", "small"]
 
 
 def test_ephemeral_storage_is_not_rationed_where_it_is_not_measured() -> None:
@@ -59,25 +59,25 @@ def test_a_node_that_says_nothing_takes_no_pods() -> None:
 
 def test_a_pod_that_is_promised_a_node_takes_its_room_until_it_is_given_back() -> None:
     world = World().add(node(cpu="1"))
-    world.place(pod("first", cpu="1"))
+    world.node_info(pod("first", cpu="1"))
     assert "Insufficient cpu" in world.refusal(pod("second", cpu="1"))
-    world.places.give_back("tests/first")
+    world.node_infos.give_back("tests/first")
     assert world.node_for(pod("second", cpu="1")) == "node"
 
 
 def test_a_promise_that_came_true_is_not_given_back() -> None:
     world = World().add(node(cpu="1"))
-    world.place(pod("first", cpu="1"))
+    world.node_info(pod("first", cpu="1"))
     world.add(pod("first", cpu="1", node="node"))
-    world.places.give_back("tests/first")
+    world.node_infos.give_back("tests/first")
     assert "Insufficient cpu" in world.refusal(pod("second", cpu="1"))
 
 
 def test_a_pod_that_was_made_anew_does_not_take_the_room_of_the_old_one() -> None:
     world = World().add(node(cpu="1"))
     old = pod("first", cpu="1")
-    world.place(old)
-    world.places.pod_changed(
+    world.node_info(old)
+    world.node_infos.pod_changed(
         old, msgspec.structs.replace(old, metadata=ObjectMeta(name="first", namespace="tests", uid="new"))
     )
     assert world.node_for(pod("second", cpu="1")) == "node"
@@ -87,7 +87,7 @@ def test_a_pod_that_was_made_anew_does_not_take_the_room_of_the_old_one() -> Non
 def test_one_volume_is_not_given_twice() -> None:
     world = World().add(node("a"), WAITS, claim("one"), claim("two"), volume("disk", node="a"))
     assert filter_messages.NO_VOLUME in world.refusal(pod("both", "one", "two"))
-    world.place(pod("first", "one"))
+    world.node_info(pod("first", "one"))
     assert filter_messages.NO_VOLUME in world.refusal(pod("second", "two"))
 
 
@@ -103,7 +103,7 @@ def test_claims_of_one_pod_get_volumes_of_one_node_smallest_claims_first() -> No
 
 def test_two_pods_of_one_claim_get_the_volume_that_was_promised_first() -> None:
     world = World().add(node("a"), node("b"), WAITS, claim(), volume("on-a", node="a"), volume("on-b", node="b"))
-    first = world.place(pod("first", "claim"))
+    first = world.node_info(pod("first", "claim"))
     assert names(world.choose(pod("second", "claim"))) == [("claim", f"on-{first}")]
     assert world.node_for(pod("second", "claim")) == first
 
@@ -173,7 +173,9 @@ def test_a_node_fails_for_both_kinds_of_claims_at_once() -> None:
 
 def test_a_bound_claim_whose_volume_is_not_seen_yet_waits_for_the_volume() -> None:
     found = World().add(node(), bound("claim", "pv")).choose(pod("pod", "claim"))
-    assert found == NoNode('0/1 nodes are available: persistentvolume "pv" not found.', frozenset({Wake.VOLUME}))
+    assert found == NoNode(
+        '0/1 nodes are available: persistentvolume "pv" not found.', frozenset({ClusterEvent.VOLUME})
+    )
 
 
 def test_a_volume_of_another_zone_is_refused_unless_the_node_knows_no_zones() -> None:
@@ -191,12 +193,12 @@ def test_a_volume_of_another_zone_is_refused_unless_the_node_knows_no_zones() ->
 @pytest.mark.parametrize(
     ("phrase", "wakes"),
     [
-        (filter_messages.insufficient("cpu"), {Wake.NODE, Wake.POD_LEFT}),
-        (filter_messages.TOO_MANY_PODS, {Wake.NODE, Wake.POD_LEFT}),
-        (filter_messages.TAINTED, {Wake.NODE}),
-        (filter_messages.NO_VOLUME, {Wake.NODE, Wake.VOLUME, Wake.CLASS}),
-        (filter_messages.APART, {Wake.NODE, Wake.POD_CAME, Wake.POD_LEFT}),
+        (filter_messages.insufficient("cpu"), {ClusterEvent.NODE, ClusterEvent.POD_LEFT}),
+        (filter_messages.TOO_MANY_PODS, {ClusterEvent.NODE, ClusterEvent.POD_LEFT}),
+        (filter_messages.TAINTED, {ClusterEvent.NODE}),
+        (filter_messages.NO_VOLUME, {ClusterEvent.NODE, ClusterEvent.VOLUME, ClusterEvent.CLASS}),
+        (filter_messages.ANTI_AFFINITY, {ClusterEvent.NODE, ClusterEvent.POD_CAME, ClusterEvent.POD_LEFT}),
     ],
 )
-def test_each_reason_knows_what_could_mend_it(phrase: str, wakes: set[Wake]) -> None:
+def test_each_reason_knows_what_could_mend_it(phrase: str, wakes: set[ClusterEvent]) -> None:
     assert filter_messages.wakes(phrase) == wakes

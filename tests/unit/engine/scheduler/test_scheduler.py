@@ -15,7 +15,7 @@ from localpv.api.kinds import Node, PersistentVolume, Pod
 from localpv.client.transport import Answer, Request
 from localpv.engine.scheduler import schedule_one
 from localpv.engine.scheduler.bind_cycle import BIND_SECONDS
-from localpv.engine.scheduler.pod_info import Demand
+from localpv.engine.scheduler.pod_info import PodInfo
 from localpv.engine.scheduler.schedule_one import Chosen, NoNode
 from localpv.testing.clock import FakeClock
 
@@ -155,8 +155,8 @@ async def test_an_answer_that_gets_lost_does_not_give_a_pod_two_nodes(town: Town
 
     async with town.scheduler(Forgetful(town.transport)) as scheduler:
         assert await town.until_node("pod") == node
-        places = scheduler.world.places
-        await town.until(lambda: len(places.get(node).pods) == 1, "the pod is counted once")  # type: ignore[union-attr]
+        node_infos = scheduler.listers.node_infos
+        await town.until(lambda: len(node_infos.get(node).pods) == 1, "the pod is counted once")  # type: ignore[union-attr]
 
 
 async def test_pods_of_one_claim_share_its_volume_and_what_becomes_of_it(town: Town) -> None:
@@ -233,9 +233,11 @@ async def test_what_others_have_reserved_is_not_given_back(town: Town) -> None:
     await town.client.objects(PersistentVolume).patch(disk, patch)
     await town.pod("pod", "x")
     async with town.scheduler() as scheduler:
-        await town.until(lambda: scheduler.world.places.where(f"{town.name}/pod") is not None, "a node is promised")
+        await town.until(
+            lambda: scheduler.listers.node_infos.where(f"{town.name}/pod") is not None, "a node is promised"
+        )
         await town.client.objects(Pod).delete("pod", town.name)
-        await town.until(lambda: scheduler.world.places.where(f"{town.name}/pod") is None, "it is given back")
+        await town.until(lambda: scheduler.listers.node_infos.where(f"{town.name}/pod") is None, "it is given back")
         assert await town.holder(disk) == "x"
 
 
@@ -292,9 +294,9 @@ async def test_pods_that_wait_cost_nothing_while_nothing_happens_that_could_help
     looks: list[str] = []
     choose = schedule_one.choose
 
-    def counted(demand: Demand, **how: Any) -> Chosen | NoNode:
-        looks.append(demand.key)
-        return choose(demand, **how)
+    def counted(pod_info: PodInfo, **how: Any) -> Chosen | NoNode:
+        looks.append(pod_info.key)
+        return choose(pod_info, **how)
 
     monkeypatch.setattr(schedule_one, "choose", counted)
     node = await town.node("one", cpu="1")

@@ -222,8 +222,8 @@ class Town:
         client = Client(meddling or self.transport, field_manager="scheduler")
         clock = clock or SystemClock()
         group = Group(clock=clock)
-        stock = binding.add_stock(group, client=client, clock=clock)
-        scheduler = Scheduler(client, stock=stock, clock=clock, **settings)
+        informers = binding.add_stock(group, client=client, clock=clock)
+        scheduler = Scheduler(client, informers=informers, clock=clock, **settings)
         group.add("scheduler", scheduler.run, ready=scheduler.ready)
         async with _running(group):
             yield scheduler
@@ -232,8 +232,8 @@ class Town:
     async def binder(self) -> AsyncIterator[None]:
         """Whoever binds claims, and reserves volumes for those that want to be together or apart."""
         group = Group(clock=SystemClock())
-        stock = binding.add_stock(group, client=self.client, clock=SystemClock())
-        binding.add_to(group, client=self.client, stock=stock, clock=SystemClock())
+        informers = binding.add_stock(group, client=self.client, clock=SystemClock())
+        binding.add_to(group, client=self.client, informers=informers, clock=SystemClock())
         async with _running(group):
             yield
 

@@ -12,7 +12,7 @@ from localpv.api import well_known
 from localpv.api.kinds import Node
 from localpv.manager.groups import claim_groups, node_choice
 from localpv.manager.groups.node_choice import Nodes
-from localpv.volume.volume_index import Offers
+from localpv.volume.volume_index import VolumeIndex
 
 NODES = Nodes([samples.node("one"), samples.node("two")])
 
@@ -22,28 +22,28 @@ def in_group(name: str, *, count: int = 2, group: str = "g") -> dict[str, str]:
 
 
 def test_the_node_on_which_the_claims_take_up_least_is_chosen() -> None:
-    offers = Offers(
+    volume_index = VolumeIndex(
         [
             *(volume(f"big-{number}", size="100Gi", node="one") for number in range(2)),
             *(volume(f"small-{number}", size="10Gi", node="two") for number in range(2)),
         ]
     )
-    choice = node_choice.choose([claim("a"), claim("b")], nodes=NODES, offers=offers)
+    choice = node_choice.choose([claim("a"), claim("b")], nodes=NODES, volume_index=volume_index)
     assert choice is not None and choice.node == "two"
 
 
 def test_claims_make_room_for_each_other() -> None:
     # Both would like the labelled one, and only one can do with the other.
-    offers = Offers([volume("a", labels={"disk": "ssd"}, node="one"), volume("b", size="50Gi", node="one")])
+    volume_index = VolumeIndex([volume("a", labels={"disk": "ssd"}, node="one"), volume("b", size="50Gi", node="one")])
     choosy = claim("choosy", selector={"matchLabels": {"disk": "ssd"}})
-    choice = node_choice.choose([claim("easy"), choosy], nodes=NODES, offers=offers)
+    choice = node_choice.choose([claim("easy"), choosy], nodes=NODES, volume_index=volume_index)
     assert choice is not None
     assert {key: one.key for key, one in choice.volumes.items()} == {"tests/easy": "b", "tests/choosy": "a"}
 
 
 def test_too_few_volumes_on_every_node_are_no_choice() -> None:
-    offers = Offers([volume("a", node="one"), volume("b", node="two")])
-    assert node_choice.choose([claim("a"), claim("b")], nodes=NODES, offers=offers) is None
+    volume_index = VolumeIndex([volume("a", node="one"), volume("b", node="two")])
+    assert node_choice.choose([claim("a"), claim("b")], nodes=NODES, volume_index=volume_index) is None
 
 
 def test_a_node_that_takes_no_pods_is_not_chosen() -> None:
@@ -51,12 +51,12 @@ def test_a_node_that_takes_no_pods_is_not_chosen() -> None:
         {"metadata": {"name": "one", "labels": {"kubernetes.io/hostname": "one"}}, "spec": {"unschedulable": True}},
         Node,
     )
-    assert node_choice.choose([claim()], nodes=Nodes([closed]), offers=Offers([volume(node="one")])) is None
+    assert node_choice.choose([claim()], nodes=Nodes([closed]), volume_index=VolumeIndex([volume(node="one")])) is None
 
 
 def test_what_is_held_already_counts_as_free() -> None:
     held = volume("held", node="one", claimRef=reference("holder"))
-    choice = node_choice.choose([claim()], nodes=NODES, offers=Offers([held]), held=[held])
+    choice = node_choice.choose([claim()], nodes=NODES, volume_index=VolumeIndex([held]), held=[held])
     assert choice is not None and choice.volumes["tests/claim"].key == "held"
 
 
@@ -65,7 +65,7 @@ def test_a_volume_that_names_a_uid_is_never_held() -> None:
     name = key.partition("/")[2]
     tenant = volume("tenant", phase="Bound", claimRef=reference(name, "some-uid"))
     held = volume("held", claimRef=reference(name))
-    assert [one.key for one in claim_groups.held(key, Offers([tenant, held]))] == ["held"]
+    assert [one.key for one in claim_groups.held(key, VolumeIndex([tenant, held]))] == ["held"]
 
 
 def test_the_oldest_claims_are_the_group_and_younger_ones_too_many() -> None:
