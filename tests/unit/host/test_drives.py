@@ -63,6 +63,11 @@ async def test_whole_drive_may_be_formatted_if_its_controller_says_so(commands: 
         await drives.check_nvme(SATA)
 
 
+async def test_format_erases_the_namespace_and_asks_nobody(commands: Commands) -> None:
+    await drives.format_nvme(NVME.path)
+    assert commands.ran == [["nvme", "format", "/dev/nvme9n1", "--ses=1", "--force"]]
+
+
 @pytest.mark.parametrize("fails_at", ["", "--security-erase"])
 async def test_drive_that_did_not_erase_keeps_no_password_of_ours(commands: Commands, fails_at: str) -> None:
     commands.fails_at = fails_at

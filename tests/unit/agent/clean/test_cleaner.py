@@ -13,6 +13,7 @@ from tests.unit.agent.clean.world import CHUNKS, NODE, World
 from localpv import errors
 from localpv.agent.clean.cleaner import Cleaner
 from localpv.agent.clean.reconciler import Limits
+from localpv.config.settings import Configuration
 
 
 @pytest.fixture
@@ -21,10 +22,11 @@ def world(tmp_path: Path) -> World:
 
 
 @asynccontextmanager
-async def running(world: World) -> AsyncIterator[None]:
-    task = asyncio.create_task(world.cleaner().run())
+async def running(world: World) -> AsyncIterator[Cleaner]:
+    cleaner = world.cleaner()
+    task = asyncio.create_task(cleaner.run())
     try:
-        yield
+        yield cleaner
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -69,6 +71,15 @@ async def test_all_disks_get_their_turn_and_never_more_than_allowed_at_once(worl
         await world.clock.advance(5)
     assert {world.cleaning(name).state for name in names} == {"Verified"}
     assert world.hands.most_running == 2
+
+
+async def test_new_configuration_says_how_many_are_cleaned_at_once(world: World) -> None:
+    names = [world.add(f"disk-{number}") for number in range(20)]
+    async with running(world) as cleaner:
+        cleaner.configure(Configuration(cleanings_at_once=5))
+        await world.clock.advance(5)
+    assert {world.cleaning(name).state for name in names} == {"Verified"}
+    assert world.hands.most_running == 5
 
 
 async def test_hung_disks_stop_nobody_else(world: World) -> None:

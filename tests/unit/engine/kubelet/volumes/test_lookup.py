@@ -37,6 +37,7 @@ def encoded(data: bytes) -> str:
 async def test_what_is_not_there_is_none(lookup: ApiLookup) -> None:
     assert await lookup.claim(SPACE, "none") is None
     assert await lookup.volume("none") is None
+    assert await lookup.volume_source("none") == ""
     assert await lookup.config_map(SPACE, "none") is None
     assert await lookup.secret(SPACE, "none") is None
     assert await lookup.node() is None
@@ -49,6 +50,7 @@ async def test_claims_volumes_and_the_node_are_found(lookup: ApiLookup, engine: 
     claim, volume, node = await lookup.claim(SPACE, "claim"), await lookup.volume("pv"), await lookup.node()
     assert claim is not None and claim.metadata.uid
     assert volume is not None and volume.spec.local is not None
+    assert await lookup.volume_source("pv") == "local"
     assert node is not None and node.metadata.name == "node-1"
 
 
