@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from localpv import errors
-from localpv.host import openat, trees
-from localpv.host.workers import Cancelled, Control
+from localpv.host import attributes, commands, openat, trees
+from localpv.host.mounts import KernelMounts
+from localpv.host.workers import Cancelled, Control, Workers
 
 
 class Told(Control):
@@ -276,3 +278,233 @@ def test_another_directory_than_was_looked_at_is_refused(top: Path, fd: int) -> 
     ):
         with pytest.raises(errors.DeviceChanged, match="became another directory"):
             trees._refuse_another(fd, changed, top)
+
+
+# A volume as a whole.
+
+
+class Restored:
+    """Takes the place of what makes the directory itself as new; the mark is among that."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.done: list[tuple[int, object]] = []
+        self.acts: Callable[[], object] = lambda: None
+        monkeypatch.setattr(attributes, "fresh", lambda fd: attributes.FILE_SYSTEM_TOP)
+        monkeypatch.setattr(attributes, "restore", self.restore)
+
+    def restore(self, fd: int, wanted: object) -> None:
+        self.acts()
+        self.done.append((os.fstat(fd).st_ino, wanted))
+
+
+@pytest.fixture
+def restored(monkeypatch: pytest.MonkeyPatch) -> Restored:
+    return Restored(monkeypatch)
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_volume_is_emptied_and_made_as_new(
+    top: Path, fd: int, restored: Restored, monkeypatch: pytest.MonkeyPatch, whole: bool
+) -> None:
+    monkeypatch.setattr(trees, "_is_whole_file_system", lambda root: whole)
+    count = fill(top, depth=1)
+    found = top / "lost+found"
+    found.mkdir()
+    (found / "#12").touch()
+    found_inode, opened = found.stat().st_ino, len(os.listdir("/proc/self/fd"))
+    control = Told()
+    assert trees.empty_directory(fd, control) == count + (1 if whole else 2)
+    assert control.reports[-1] == (count + (1 if whole else 2), "")
+    assert list(top.rglob("*")) == ([found] if whole else [])
+    kept = [(found_inode, attributes.LOST_AND_FOUND)] if whole else []
+    assert restored.done == [(top.stat().st_ino, attributes.FILE_SYSTEM_TOP), *kept]
+    assert len(os.listdir("/proc/self/fd")) == opened
+
+
+def test_lost_and_found_that_is_not_there_is_not_missed(
+    top: Path, fd: int, restored: Restored, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trees, "_is_whole_file_system", lambda root: True)
+    assert trees.empty_directory(fd, Told()) == 0
+    assert len(restored.done) == 1
+
+
+def test_directory_keeps_its_mark_while_anything_is_left_in_it(
+    top: Path, fd: int, restored: Restored, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (top / "file").touch()
+    with monkeypatch.context() as broken:
+        broken.setattr(trees._Walk, "empty", lambda self, keep: None)
+        with pytest.raises(errors.NotClean, match="still holds file"):
+            trees.empty_directory(fd, Told())
+    assert restored.done == []
+
+
+def test_file_that_comes_while_the_directory_is_made_as_new_is_found(top: Path, fd: int, restored: Restored) -> None:
+    restored.acts = (top / "late").touch
+    with pytest.raises(errors.NotClean, match="still holds late"):
+        trees.empty_directory(fd, Told())
+
+
+@pytest.mark.parametrize(
+    ("code", "refused", "said"),
+    [(errno.EXDEV, errors.DeviceBusy, "at sub"), (errno.EIO, errors.NotClean, "sub cannot")],
+)
+def test_what_cannot_be_removed_is_told(
+    fd: int,
+    restored: Restored,
+    monkeypatch: pytest.MonkeyPatch,
+    code: int,
+    refused: type[Exception],
+    said: str,
+) -> None:
+    def fails(self: object, keep: str) -> None:
+        raise OSError(code, os.strerror(code), "sub")
+
+    monkeypatch.setattr(trees._Walk, "empty", fails)
+    with pytest.raises(refused, match=said):
+        trees.empty_directory(fd, Told())
+    assert restored.done == []
+
+
+def test_only_the_top_of_a_file_system_has_a_lost_and_found_of_its_own(
+    fd: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not trees._is_whole_file_system(fd)
+    with monkeypatch.context() as made_up:
+        made_up.setattr(os, "fstat", lambda fd: SimpleNamespace(st_ino=2))
+        whole = trees._is_whole_file_system(fd)
+    assert whole
+
+
+async def test_command_is_believed_when_nothing_is_left_in_the_directory_it_was_given(
+    top: Path, tmp_path: Path, restored: Restored, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    emptied: list[dict[str, str]] = []
+    acts: list[Callable[[], object]] = []
+
+    async def run(argv: object, *, env: dict[str, str], **how: object) -> None:
+        emptied.append(env)
+        acts.pop()()
+
+    monkeypatch.setattr(commands, "run", run)
+    tree = trees.KernelTrees(workers=Workers(), mounts=KernelMounts())
+    fd = os.open(top, os.O_RDONLY)
+    numbers = trees.Numbers.of(fd)
+    os.close(fd)
+    file, other = top / "file", tmp_path / "other"
+    file.touch()
+
+    acts.append(lambda: None)
+    with pytest.raises(errors.NotClean, match="still holds file"):
+        await tree.empty_with(["clean"], top, inside=tmp_path, expected=numbers)
+    assert restored.done == []
+
+    acts.append(file.unlink)
+    await tree.empty_with(["clean"], top, inside=tmp_path, expected=numbers)
+    assert emptied == [{"LOCAL_PV_FILESYSTEM": str(top)}] * 2 and len(restored.done) == 1
+
+    def swapped() -> None:
+        top.rename(other)
+        top.mkdir()
+
+    acts.append(swapped)
+    with pytest.raises(errors.DeviceChanged):
+        await tree.empty_with(["clean"], top, inside=tmp_path, expected=numbers)
+    with pytest.raises(errors.DeviceChanged):
+        await tree.empty_with(["clean"], top, inside=tmp_path, expected=numbers)
+    assert len(emptied) == 3 and len(restored.done) == 1, "it was another one before the command began"
+    with pytest.raises(errors.DeviceChanged):
+        await tree.empty(top, inside=tmp_path, expected=numbers)
+    (top / "file").touch()
+    assert await tree.empty(top, inside=tmp_path) == 1
+    opened = [*map(os.path.realpath, Path("/proc/self/fd").iterdir())]
+    assert str(top) not in opened and str(other) not in opened
+
+
+@pytest.mark.parametrize("command", [True, False])
+async def test_nothing_is_begun_while_something_is_mounted_below(
+    top: Path, tmp_path: Path, restored: Restored, command: bool
+) -> None:
+    (top / "file").touch()
+    (tmp_path / "link").symlink_to(top.parent)
+    proc = tmp_path / "proc"
+    (proc / "self").mkdir(parents=True)
+    (proc / "self/mountinfo").write_text(f"20 1 8:0 / {top}/deep/er rw - xfs /dev/sda rw\n")
+    tree = trees.KernelTrees(workers=Workers(), mounts=KernelMounts(proc=proc))
+    with pytest.raises(errors.DeviceBusy, match="deep/er is mounted"):
+        if command:
+            await tree.empty_with(["true"], tmp_path / "link/volume", inside=tmp_path / "link")
+        else:
+            await tree.empty(tmp_path / "link/volume", inside=tmp_path / "link")
+    assert (top / "file").exists()
+
+
+# Flags that forbid to remove something.
+
+
+@pytest.mark.parametrize(("parent_had", "entry_had"), [(True, False), (False, True), (True, True), (False, False)])
+@pytest.mark.parametrize("kind", ["file", "directory", "fifo", "link"])
+def test_flags_are_taken_from_an_entry_and_from_its_directory(
+    top: Path, fd: int, monkeypatch: pytest.MonkeyPatch, parent_had: bool, entry_had: bool, kind: str
+) -> None:
+    entry = top / "entry"
+    match kind:
+        case "file":
+            entry.touch()
+        case "directory":
+            entry.mkdir()
+        case "fifo":
+            os.mkfifo(entry)
+        case "link":
+            entry.symlink_to(top)
+    asked: list[int] = []
+
+    def clear(fd: int) -> bool:
+        asked.append(os.fstat(fd).st_ino)
+        return parent_had if len(asked) == 1 else entry_had
+
+    monkeypatch.setattr(attributes, "clear_flags", clear)
+    opened = len(os.listdir("/proc/self/fd"))
+    has_flags = kind in ("file", "directory")
+    assert trees._loosen(fd, "entry") is (parent_had or (entry_had and has_flags))
+    assert asked == [top.stat().st_ino, *([entry.stat().st_ino] if has_flags else [])]
+    assert len(os.listdir("/proc/self/fd")) == opened
+
+
+@pytest.mark.parametrize("kind", ["file", "directory"])
+def test_entry_that_is_pinned_is_removed_once_it_was_loosened_and_not_otherwise(
+    top: Path, fd: int, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    pinned, loosens, tried = [True], [True], [0]
+
+    def removing(real: Callable[..., None]) -> Callable[..., None]:
+        def remove(name: str, *, dir_fd: int) -> None:
+            tried[0] += 1
+            if pinned[0]:
+                raise PermissionError(errno.EPERM, "no", name)
+            real(name, dir_fd=dir_fd)
+
+        return remove
+
+    def loosen(parent: int, name: str) -> bool:
+        pinned[0] = not loosens[0]
+        return loosens[0]
+
+    entry = top / "entry"
+    if kind == "file":
+        entry.touch()
+    else:
+        entry.mkdir()
+    for name in ("unlink", "rmdir"):
+        monkeypatch.setattr(os, name, removing(getattr(os, name)))
+    monkeypatch.setattr(trees, "_loosen", loosen)
+    assert empty(fd) == 1 and not entry.exists() and tried == [2]
+    if kind == "file":
+        entry.touch()
+    else:
+        entry.mkdir()
+    pinned[0], loosens[0], tried[0] = True, False, 0
+    with pytest.raises(PermissionError):
+        empty(fd)
+    assert tried == [1]
