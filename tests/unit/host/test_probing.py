@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -96,3 +98,88 @@ def test_what_cannot_be_read_is_never_called_blank_and_nothing_is_left_behind(li
 def test_library_without_memory_is_an_error() -> None:
     with pytest.raises(errors.HostError, match="no memory"):
         probing._with_library(Library(handle=0), 3)
+
+
+class Tool:
+    """blkid as a program that ends with some code."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, code: int, said: bytes = b"") -> None:
+        self.asked: list[list[str]] = []
+        monkeypatch.setattr(shutil, "which", lambda *_, **__: "/sbin/blkid")
+
+        def run(argv: list[str], **how: object) -> SimpleNamespace:
+            assert how["pass_fds"] == [3]
+            self.asked.append(argv)
+            if code < 0:
+                raise subprocess.TimeoutExpired(argv, 1)
+            return SimpleNamespace(returncode=code, stdout=said, stderr=b"bad")
+
+        monkeypatch.setattr(subprocess, "run", run)
+
+
+@pytest.mark.parametrize("code", [0, 2])
+def test_tool_that_ends_well_says_what_is_there(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    tool = Tool(monkeypatch, code, b"TYPE=xfs\nUSAGE=filesystem\nUUID=u\n" if code == 0 else b"")
+    assert [one.type for one in probing._with_tool(3).signatures] == (["xfs"] if code == 0 else [])
+    assert tool.asked == [["/sbin/blkid", "-p", "-o", "export", "/proc/self/fd/3"]]
+
+
+def test_tool_that_finds_several_says_that_something_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    Tool(monkeypatch, 8)
+    assert [one.type for one in probing._with_tool(3).signatures] == ["ambivalent"]
+
+
+@pytest.mark.parametrize("code", [1, 3, 4, 7, 9])
+def test_tool_that_fails_calls_nothing_blank(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    Tool(monkeypatch, code)
+    with pytest.raises(errors.CommandFailed, match=f"exited with {code}: bad"):
+        probing._with_tool(3)
+
+
+def test_tool_that_does_not_end_calls_nothing_blank(monkeypatch: pytest.MonkeyPatch) -> None:
+    Tool(monkeypatch, -1)
+    with pytest.raises(errors.HostTimeout):
+        probing._with_tool(3)
+
+
+def test_library_is_told_to_look_for_all_there_is() -> None:
+    called: dict[str, tuple[object, ...]] = {}
+
+    class Asked(Library):
+        def blkid_probe_set_device(self, *arguments: object) -> int:
+            called["device"] = arguments[1:]
+            return 0
+
+        def __getattr__(self, name: str) -> Callable[..., int]:
+            def call(_: object, *arguments: object) -> int:
+                called[name] = arguments
+                return 0
+
+            return call
+
+    assert probing._with_library(Asked(*[0] * probing._MOST), 3).signatures == (), "one that never ends is left"
+    assert called == {
+        "device": (3, 0, 0),
+        "blkid_probe_enable_superblocks": (1,),
+        "blkid_probe_set_superblocks_flags": (probing._SUPERBLOCKS,),
+        "blkid_probe_enable_partitions": (1,),
+        "blkid_probe_set_partitions_flags": (probing._ENTRY_DETAILS,),
+    }
+
+
+def test_signatures_are_told_once_each_and_the_entry_of_a_partition_is_none() -> None:
+    xfs = {"TYPE": "xfs", "USAGE": "filesystem", "UUID": "u", "LABEL": "l"}
+    rounds = [
+        xfs,
+        xfs,
+        {"PTTYPE": "gpt", "PTUUID": "t"},
+        {"PART_ENTRY_UUID": "p", "PART_ENTRY_NAME": "n"},
+        {"TYPE": "x"},
+    ]
+    found = probing._found(rounds)
+    assert [(one.type, one.usage, one.uuid, one.label) for one in found.signatures] == [
+        ("xfs", "filesystem", "u", "l"),
+        ("gpt", "partition-table", "t", ""),
+        ("x", "other", "", ""),
+    ]
+    assert (found.part_uuid, found.part_label) == ("p", "n")

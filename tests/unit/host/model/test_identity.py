@@ -325,3 +325,10 @@ def test_mismatch_says_when_nothing_lasting_tells_and_what_is_not_known() -> Non
     assert unknown.now == "not known"
     (unrecorded,) = dataclasses.replace(BARE, disk_sequence=0).mismatches(BARE)
     assert (unrecorded.was, unrecorded.of_earlier_version) == ("not recorded", False)
+
+
+def test_devices_of_one_name_are_alike_unless_something_that_lasts_tells_them_apart() -> None:
+    assert Identity(serial="1", fs_uuid="a").alike(Identity(serial="1", fs_uuid="b")), "anybody can write that"
+    assert not Identity(fs_uuid="a").alike(Identity(fs_uuid="a"))
+    assert not Identity(serial="1", wwn="0x5").alike(Identity(serial="1", wwn="0x6"))
+    assert not Identity().alike(Identity())
