@@ -22,6 +22,8 @@ from localpv.testing.waiting import PATIENCE_SECONDS
 PODS = "/api/v1/namespaces/default/pods"
 EVENTS = "/api/v1/namespaces/default/events"
 NODE = "here"
+OFTEN = {"periodSeconds": 1, "timeoutSeconds": int(PATIENCE_SECONDS)}
+"""For probes: on a busy machine a command in a container takes longer than the second that it has by default."""
 
 Object = dict[str, Any]
 
@@ -262,4 +264,7 @@ def _words(pid: int) -> bytes:
 
 
 def _entries(folder: Path) -> list[Path]:
-    return sorted(folder.iterdir()) if folder.is_dir() else []
+    try:
+        return sorted(folder.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []

@@ -56,6 +56,13 @@ def claim(machine: Machine, name: str, *, mode: str) -> None:
     machine.api.post(CLAIMS, {"metadata": {"name": name}, "spec": spec})
 
 
+def until_bound(machine: Machine, name: str) -> None:
+    """Wait until the binder has written all of it: who reads the claim before says that it is not bound."""
+    machine.eventually(
+        lambda: machine.api.get(f"{CLAIMS}/{name}")["status"].get("phase") == "Bound", f"claim {name} is bound"
+    )
+
+
 def volume_of(machine: Machine, name: str) -> str:
     return str(machine.api.get(f"{CLAIMS}/{name}")["spec"].get("volumeName", ""))
 
@@ -88,15 +95,16 @@ def test_pod_does_not_come_to_a_node_that_its_annotated_volume_does_not_name(
     annotated(machine, "theirs", tmp_path / "theirs", node=OTHER, mode=mode)
     claim(machine, "waiting", mode=mode)
     if mode == "Immediate":
-        machine.eventually(lambda: volume_of(machine, "waiting") == "theirs", "the claim is bound")
+        until_bound(machine, "waiting")
     machine.create(a_pod("waiting"), "nowhere", on_node=False)
+    word = "node affinity" if mode == "Immediate" else "didn't find available persistent volumes"
+    # A scheduler that has not seen the volume or its claim yet says that first.
     pod = machine.until(
         "nowhere",
-        lambda pod: condition(pod, "PodScheduled").get("reason") == "Unschedulable",
-        "nowhere cannot be scheduled",
+        lambda pod: word in condition(pod, "PodScheduled").get("message", ""),
+        f"nowhere cannot be scheduled: {word}",
     )
-    word = "node affinity" if mode == "Immediate" else "didn't find available persistent volumes"
-    assert word in condition(pod, "PodScheduled")["message"]
+    assert condition(pod, "PodScheduled")["reason"] == "Unschedulable"
     assert volume_of(machine, "waiting") == ("theirs" if mode == "Immediate" else "")
 
 
@@ -104,7 +112,8 @@ def test_pod_does_not_come_to_a_node_that_its_annotated_volume_does_not_name(
 def test_annotated_volume_of_another_node_is_not_mounted_here(machine: Machine, tmp_path: Path) -> None:
     annotated(machine, "theirs", tmp_path / "theirs", node=OTHER, mode="Immediate")
     claim(machine, "bound", mode="Immediate")
-    machine.eventually(lambda: volume_of(machine, "bound") == "theirs", "the claim is bound")
+    until_bound(machine, "bound")
+    assert volume_of(machine, "bound") == "theirs"
     machine.create(a_pod("bound"), "forced")  # with spec.nodeName, past the scheduler
     assert "node affinity of volume theirs" in machine.until_event("forced", "FailedMount")
     assert machine.pod("forced")["status"]["phase"] == "Pending" and not (tmp_path / "theirs" / "file").exists()

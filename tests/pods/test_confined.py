@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from tests.contract import wire
-from tests.pods.machine import PODS, Machine, condition, main, state
+from tests.pods.machine import OFTEN, PODS, Machine, condition, main, state
 from tests.pods.test_inside import run_once
 from tests.pods.test_volumes import bound
 
@@ -83,7 +83,7 @@ for name, call in json.loads(os.environ["CALLS"]).items():
     result = libc.syscall(*call)
     found[name] = 0 if result >= 0 else ctypes.get_errno()
 # Ordinary work: threads, processes, sockets, files, waiting.
-threading.Thread(target=lambda: found.setdefault("thread", 0)).start()
+thread = threading.Thread(target=lambda: found.setdefault("thread", 0)); thread.start(); thread.join()
 found["process"] = subprocess.run(["/bin/true"]).returncode
 with tempfile.TemporaryFile(dir="/tmp") as file:
     file.write(b"x" * 4096); file.flush(); os.fsync(file.fileno()); os.posix_fallocate(file.fileno(), 0, 8192)
@@ -136,7 +136,7 @@ def test_runtime_default_filters_system_calls_and_lets_ordinary_programs_work(ma
 
 
 def test_what_is_started_in_a_filtered_container_later_is_filtered_too(machine: Machine) -> None:
-    look = {"exec": {"command": ["grep", "-q", "^Seccomp:.*2$", "/proc/self/status"]}, "periodSeconds": 1}
+    look = {"exec": {"command": ["grep", "-q", "^Seccomp:.*2$", "/proc/self/status"]}, **OFTEN}
     one = {"name": "main", "image": "busybox", "command": ["sleep", "1000"], "readinessProbe": look}
     machine.create({"containers": [one], "securityContext": DEFAULT}, "probed")
     machine.until_ready("probed")

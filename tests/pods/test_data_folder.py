@@ -48,7 +48,7 @@ class Tenant:
         ]
         script = (
             "echo kept > /formatted-part/file; echo also kept > /formatted/top; echo raw | dd of=/dev/raw conv=fsync;"
-            " echo more > /directory-part/more; sync; touch /scratch/ready; exec sleep 1000"
+            " echo more > /directory-part/more; sync; echo ready; exec sleep 1000"
         )
         one = {
             "name": "main",
@@ -56,7 +56,6 @@ class Tenant:
             "command": ["sh", "-c", script],
             "volumeMounts": mounts,
             "volumeDevices": [{"name": "raw", "devicePath": "/dev/raw"}],
-            "readinessProbe": {"exec": {"command": ["test", "-e", "/scratch/ready"]}, "periodSeconds": 1},
         }
         volumes = [
             bound(machine, "directory", self.directory) | {"name": "directory"},
@@ -66,7 +65,7 @@ class Tenant:
             {"name": "scratch", "emptyDir": {}},
         ]
         machine.remember(machine.create({"containers": [one], "volumes": volumes}, "tenant"))
-        machine.until_ready("tenant")
+        machine.until_says("tenant", "ready")
 
     def holds(self) -> dict[str, str]:
         """Everything that is the tenant's, byte for byte."""

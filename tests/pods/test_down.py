@@ -15,6 +15,23 @@ from tests.pods.test_data_folder import Tenant
 from localpv.testing.waiting import PATIENCE_SECONDS
 
 NewMachine = Callable[[], Machine]
+DIES_HALF_WAY = """
+import os, runpy, signal, sys
+
+begun, removed = False, 0
+
+def removes(event, arguments):
+    global begun, removed
+    if event == "os.remove":
+        begun = begun or os.fspath(arguments[0]).endswith("/localpv.db")
+        removed += begun
+        if removed == 50:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+sys.addaudithook(removes)
+runpy.run_module("localpv", run_name="__main__")
+"""
+"""localpv, killed when the database is gone and a few files more."""
 
 
 @pytest.fixture
@@ -200,16 +217,13 @@ def test_reset_that_is_killed_leaves_nothing_to_start_from_by_halves(new_machine
     machine = new_machine()
     machine.stop()
     many = machine.node / "pods" / "old" / "log"
-    for folder in range(40):
-        (many / str(folder)).mkdir(parents=True)
-        for number in range(250):
-            (many / str(folder) / str(number)).touch()
-    argv = [sys.executable, "-m", "localpv", "reset", "--yes", "--data", str(machine.data)]
-    process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    machine.eventually(lambda: not (machine.data / "localpv.db").exists(), "it has begun")
-    process.kill()
-    process.wait()
-    assert machine.node.exists(), "it was cut off"
+    many.mkdir(parents=True)
+    for number in range(100):
+        (many / str(number)).touch()
+    argv = [sys.executable, "-c", DIES_HALF_WAY, "reset", "--yes", "--data", str(machine.data)]
+    cut = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE_SECONDS)
+    assert cut.returncode == -signal.SIGKILL, cut.stdout + cut.stderr
+    assert machine.node.exists() and not (machine.data / "localpv.db").exists(), "it was cut off"
 
     # Images and logs may be there by halves.
     localpv(machine, "up", "--listen", "127.0.0.1:0", says="a reset of it was cut off")

@@ -43,6 +43,7 @@ def test_imported_image_runs_as_it_says(machine: Machine, tmp_path: Path) -> Non
     listed = image(machine, "list").stdout.splitlines()
     assert [line.split()[0] for line in listed] == ["IMAGE", "busybox:latest", "localhost/box:1"]
     machine.delete("early")
+    machine.eventually(machine.is_clean, "nothing is left")
     assert image(machine, "remove", "localhost/box:1").returncode == 0
     assert "localhost/box" not in image(machine, "list").stdout
 

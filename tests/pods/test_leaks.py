@@ -60,5 +60,11 @@ def _mounts(machine: Machine) -> list[str]:
 
 
 def _loops(machine: Machine) -> list[str]:
-    files = [path / "loop" / "backing_file" for path in Path("/sys/block").glob("loop*")]
-    return [file.parts[3] for file in files if file.exists() and str(machine.data) in file.read_text()]
+    return [path.name for path in Path("/sys/block").glob("loop*") if str(machine.data) in _backing_file(path)]
+
+
+def _backing_file(device: Path) -> str:
+    try:
+        return (device / "loop" / "backing_file").read_text()
+    except OSError:  # somebody else's that goes at this moment, or one that nobody has
+        return ""

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.pods.machine import PODS, Machine, condition, main, restarts, state
+from tests.pods.machine import OFTEN, PODS, Machine, condition, main, restarts, state
 
-LISTENS = {"exec": {"command": ["sh", "-c", "netstat -ltn | grep -q ':8080 '"]}, "periodSeconds": 1}
+IN_THE_END = {**OFTEN, "failureThreshold": 1000}
+"""For what a container comes to by itself, however long it takes."""
+
+LISTENS = {"exec": {"command": ["sh", "-c", "netstat -ltn | grep -q ':8080 '"]}, **IN_THE_END}
 
 
 def box(name: str, script: str, **more: Any) -> dict[str, Any]:
@@ -48,7 +51,10 @@ def test_init_container_that_fails_ends_a_pod_that_is_not_restarted(machine: Mac
 
 def test_sidecar_runs_beside_and_does_not_keep_the_pod(machine: Machine) -> None:
     sidecar = box("sidecar", "trap 'exit 0' TERM; echo up > /data/side; while :; do sleep 0.05; done")
-    sidecar |= {"restartPolicy": "Always", "startupProbe": {"exec": {"command": ["test", "-e", "/data/side"]}}}
+    sidecar |= {
+        "restartPolicy": "Always",
+        "startupProbe": {"exec": {"command": ["test", "-e", "/data/side"]}, **IN_THE_END},
+    }
     machine.create(pod_of(box("main", "cat /data/side"), inits=(sidecar,), restartPolicy="Never"), "beside")
     pod = machine.until_phase("beside", "Succeeded", "Failed")
     assert pod["status"]["phase"] == "Succeeded"
@@ -72,7 +78,7 @@ def test_hooks_run_after_the_start_and_before_the_end(machine: Machine) -> None:
 
 
 def test_container_is_ready_when_its_probe_says_so(machine: Machine) -> None:
-    probe = {"exec": {"command": ["test", "-e", "/data/ready"]}, "periodSeconds": 1, "failureThreshold": 1}
+    probe = {"exec": {"command": ["test", "-e", "/data/ready"]}, "failureThreshold": 1, **OFTEN}
     made = machine.create(pod_of(box("main", "exec sleep 1000", readinessProbe=probe)), "becoming")
     pod = machine.until("becoming", lambda pod: pod["status"]["phase"] == "Running", "it runs")
     told = condition(pod, "Ready")
@@ -97,7 +103,7 @@ def test_container_that_does_not_answer_is_restarted(machine: Machine) -> None:
 
 
 def test_tcp_probe_reaches_into_the_network_of_the_pod(machine: Machine) -> None:
-    probe = {"tcpSocket": {"port": 9000}, "periodSeconds": 1}
+    probe = {"tcpSocket": {"port": 9000}, **OFTEN}
     machine.create(pod_of(box("main", "while :; do nc -l -p 9000 < /dev/null; done", readinessProbe=probe)), "open")
     machine.until_ready("open")
 

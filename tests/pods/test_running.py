@@ -6,7 +6,7 @@ import os
 import signal
 
 import pytest
-from tests.pods.machine import Machine, condition, main, restarts
+from tests.pods.machine import PODS, Machine, condition, main, restarts
 
 
 def test_pod_runs_says_so_and_leaves_nothing(machine: Machine) -> None:
@@ -25,11 +25,12 @@ def test_pod_runs_says_so_and_leaves_nothing(machine: Machine) -> None:
     }
     machine.eventually(lambda: machine.logs("hello") == "hello from hello\n", "it has written its line")
     assert machine.monitors() and machine.groups() and machine.mounts()
-    assert set(machine.reasons("hello")) >= {"Pulled", "Created", "Started"}
+    for reason in ("Pulled", "Created", "Started"):
+        machine.until_event("hello", reason)
 
     machine.delete("hello")
     machine.eventually(machine.is_clean, "nothing is left")
-    assert "Killing" in machine.reasons("hello")
+    machine.until_event("hello", "Killing")
 
 
 @pytest.mark.parametrize(("code", "phase", "reason"), [(0, "Succeeded", "Completed"), (3, "Failed", "Error")])
@@ -87,12 +88,9 @@ def test_pod_is_stopped_by_a_word_and_has_time_to_end(machine: Machine) -> None:
 
 
 def test_pod_that_does_not_listen_is_killed_when_its_time_is_up(machine: Machine) -> None:
-    machine.create(
-        {"containers": [{"name": "main", "image": "busybox", "command": ["sleep", "1000"]}]},
-        "deaf",
-        finalizers=["a.b/c"],
-    )
-    machine.until_ready("deaf")
+    one = {"name": "main", "image": "busybox", "command": ["sh", "-c", "echo begun; exec sleep 1000"]}
+    machine.create({"containers": [one]}, "deaf", finalizers=["a.b/c"])
+    machine.until_says("deaf", "begun")
     machine.delete("deaf", wait=False)
     pod = machine.until_phase("deaf", "Succeeded", "Failed")
     assert main(pod)["state"]["terminated"]["exitCode"] == 137
@@ -106,8 +104,10 @@ def test_pod_deleted_by_force_is_torn_down_all_the_same(machine: Machine) -> Non
 
 
 def test_pod_that_is_active_for_too_long_fails(machine: Machine) -> None:
-    one = {"name": "main", "image": "busybox", "command": ["sleep", "1000"]}
-    machine.create({"containers": [one], "activeDeadlineSeconds": 1}, "late")
+    one = {"name": "main", "image": "busybox", "command": ["sh", "-c", "echo begun; exec sleep 1000"]}
+    machine.create({"containers": [one], "activeDeadlineSeconds": 3600}, "late")
+    machine.until_says("late", "begun")
+    machine.api.merge(f"{PODS}/late", {"spec": {"activeDeadlineSeconds": 1}})
     pod = machine.until_phase("late", "Failed")
     assert pod["status"]["reason"] == "DeadlineExceeded"
     assert main(pod)["state"]["terminated"]["exitCode"] == 137
