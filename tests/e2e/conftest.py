@@ -11,15 +11,13 @@ from tests.e2e import place as places
 from tests.e2e import pods
 from tests.kubernetes import fixtures, skipping
 
-SECONDS = 240.0
-"""A journey takes a few seconds on an idle machine; a busy one must not fail it."""
-
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    limit = fixtures.patience() if config.getoption("--on") == "kubernetes" else SECONDS
+    on_cluster = config.getoption("--on") == "kubernetes"
     for item in items:
-        if Path(__file__).parent in item.path.parents and item.get_closest_marker("timeout") is None:
-            item.add_marker(pytest.mark.timeout(limit))
+        own = Path(__file__).parent in item.path.parents
+        if on_cluster and own and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(fixtures.patience()))
     if hasattr(config, "workerinput"):
         # The longest first: other workers do the rest meanwhile.
         items.sort(key=lambda item: item.path != Path(__file__).parent / "test_stress.py")

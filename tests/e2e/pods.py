@@ -98,6 +98,10 @@ class Here:
         """What the pod, or one container of it, has printed."""
         return self.api.send("GET", self.space.core("pods", name, "log"), accept="*/*", **options).raw.decode()
 
+    def until_says(self, name: str, text: str, **options: str) -> None:
+        """Wait until a container has said this: one that runs has not begun with its script."""
+        self.until(name, lambda _: text in self.log(name, **options), f"says {text!r}")
+
     def delete(self, name: str, *, grace: int = 1) -> None:
         """Delete a pod and wait until its node has taken it down."""
         path = self.space.core("pods", name)

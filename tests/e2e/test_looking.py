@@ -57,6 +57,8 @@ def name(here: pods.Here) -> str:
     other = here.container("other", "sh", "-c", "echo other; exec sleep 3600")
     made = here.create({"containers": [talker, other]})
     here.wait(made, "Running")
+    here.until_says(made, "line 3\n", container="talker")
+    here.until_says(made, "other\n", container="other")
     return made
 
 
@@ -99,6 +101,7 @@ def test_log_of_the_container_before_the_last_restart_is_kept(here: pods.Here, k
     volumes = [{"name": "scratch", "emptyDir": {}}]
     made = here.create({"containers": [container], "volumes": volumes, "restartPolicy": "OnFailure"})
     here.until(made, _runs_again, "runs for the second time")
+    here.until_says(made, "second\n")
     assert kubectl("logs", "--previous", made).stdout == "first\n"
     assert kubectl("logs", made).stdout == "second\n"
 

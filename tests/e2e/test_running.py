@@ -97,7 +97,7 @@ def test_configuration_and_secrets_are_files_and_variables_and_files_follow(here
         volumeMounts=[_at("config", "/config"), _at("secret", "/secret")],
         env=[{"name": "KEY", "valueFrom": {"secretKeyRef": {"name": secret, "key": "key"}}}],
     )
-    here.wait(name, "Running")
+    here.until_says(name, "refused\n")
 
     changed = {"data": {"word": "new"}}
     here.api.send("PATCH", here.space.core("configmaps", config), changed, content_type=wire.MERGE_PATCH)

@@ -23,14 +23,21 @@ def test_stateful_set_finds_its_data_after_its_pods_were_deleted(place: Place, h
     name = made["metadata"]["name"]
     before = wire.eventually(lambda: _ready(here, name), "all pods are ready", within=pods.POD_SECONDS)
 
+    def logs(lines: int) -> list[list[str]] | None:
+        """What the pods have written, once each has so many lines: one that runs may not have written yet."""
+        found = [host.run("cat", f"{folder}/log", check=False).splitlines() for folder in folders]
+        return found if all(len(log) >= lines for log in found) else None
+
+    wire.eventually(lambda: logs(1), "all have written", within=pods.POD_SECONDS)
+
     for pod in before:
         here.api.delete(here.space.core("pods", pod["metadata"]["name"]), gracePeriodSeconds=1)
     uids = {pod["metadata"]["uid"] for pod in before}
     after = wire.eventually(lambda: _ready(here, name, without=uids), "they are back", within=pods.POD_SECONDS)
 
     assert [pod["metadata"]["name"] for pod in after] == [f"{name}-{number}" for number in range(REPLICAS)]
-    logs = [host.run("cat", f"{folder}/log").splitlines() for folder in folders]
-    writers = sorted([line.split()[0] for line in lines] for lines in logs)
+    written = wire.eventually(lambda: logs(2), "all have written again", within=pods.POD_SECONDS)
+    writers = sorted([line.split()[0] for line in lines] for lines in written)
     assert writers == [[f"{name}-{number}"] * 2 for number in range(REPLICAS)]
     here.api.delete(here.space.of("apps/v1", "statefulsets", name))
     wire.eventually(lambda: not _pods(here, name), "the pods go with their set", within=pods.POD_SECONDS)

@@ -37,6 +37,9 @@ class Crowd:
     to_come: int
     dice: random.Random
     claims: dict[str, list[str]] = field(default_factory=dict)
+    hasty: dict[str, int] = field(default_factory=dict)
+    """Those that are deleted when they were looked at so often and have not ended: how many, says no clock."""
+
     ran: int = 0
     deleted_early: int = 0
 
@@ -52,6 +55,8 @@ class Crowd:
         container = self.here.container("main", "sh", "-c", SCRIPT, seconds, volumeMounts=mounts)
         made = self.here.create({"containers": [container], "volumes": volumes})
         self.claims[made] = claims
+        if self.dice.random() < 0.1:
+            self.hasty[made] = self.dice.randint(1, 40)
         self.to_come -= 1
 
     def go(self, name: str) -> None:
@@ -71,9 +76,11 @@ class Crowd:
             if phase == "Succeeded":
                 self.ran += 1
                 self.go(name)
-            elif self.dice.random() < 0.002:
-                self.deleted_early += 1
-                self.go(name)
+            elif name in self.hasty:
+                self.hasty[name] -= 1
+                if not self.hasty[name]:
+                    self.deleted_early += 1
+                    self.go(name)
 
     @property
     def over(self) -> bool:
