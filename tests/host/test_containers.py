@@ -240,9 +240,9 @@ async def test_process_inside_can_have_a_terminal_of_any_size(real: Room) -> Non
 async def test_process_inside_ends_when_nobody_listens_any_more(real: Room) -> None:
     bundle = await real.start()
     process = await real.containers.exec(bundle, ("sleep", "12345"), stdin=False, tty=False)
-    await eventually(lambda: _runs(b"12345"))
+    await eventually(lambda: _runs(b"sleep", b"12345"))
     await process.close()
-    await eventually(lambda: not _runs(b"12345"))
+    await eventually(lambda: not _runs(b"sleep", b"12345"))
     assert real.containers.look(bundle).running
 
 
@@ -274,7 +274,7 @@ async def test_namespaces_stay_without_a_process_and_go_when_told(tmp_path: Path
         assert numbers != [os.stat(f"/proc/self/ns/{name}").st_ino for name in names]
         await sandboxes.make(folder, namespaces=names, host_name="elsewhere")
         assert numbers == [os.stat(folder / name).st_ino for name in names], "what is there stays"
-        interfaces = await sandboxes.inside(folder, lambda: _interfaces(), seconds=5)
+        interfaces = await sandboxes.inside(folder, lambda: _interfaces(), seconds=PATIENCE_SECONDS)
         assert interfaces == {"lo"} and os.uname().nodename != "elsewhere"
     finally:
         await sandboxes.remove(folder)
@@ -300,11 +300,12 @@ async def test_root_folder_has_the_image_below_and_is_removed_whole(tmp_path: Pa
     assert not folder.exists() and (image / "etc/file").exists()
 
 
-def _runs(word: bytes) -> bool:
+def _runs(*command: bytes) -> bool:
+    """Whether a process is this command, and not one that is about to start it."""
     for name in os.listdir("/proc"):
         if name.isdecimal():
             try:
-                if word in Path(f"/proc/{name}/cmdline").read_bytes().split(b"\0"):
+                if Path(f"/proc/{name}/cmdline").read_bytes().split(b"\0")[:-1] == [*command]:
                     return True
             except OSError:
                 continue

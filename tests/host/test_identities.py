@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.contract import wire
 
 from localpv import errors
 from localpv.host import loop, twins
@@ -33,8 +34,23 @@ class Loops:
         return device
 
     def detach(self, device: Path) -> None:
+        """Return when it has lost its file: while a neighbour has it open for a look the kernel waits with that."""
         self.made.remove(device)
+        before = _sequence(device)
         loop.detach(device)
+        wire.eventually(lambda: not _file(device) or _sequence(device) != before, f"{device} is detached")
+
+
+def _sequence(device: Path) -> str:
+    """The kernel's own count of disks: another one when somebody else has the number by now."""
+    return Path(f"/sys/block/{device.name}/diskseq").read_text()
+
+
+def _file(device: Path) -> str:
+    try:
+        return Path(f"/sys/block/{device.name}/loop/backing_file").read_text()
+    except OSError:
+        return ""
 
 
 @pytest.fixture

@@ -280,7 +280,7 @@ async def test_who_gives_up_waiting_leaves_no_descriptor_open(tmp_path: Path, mo
             raise AssertionError("it was opened")
 
     task = asyncio.create_task(wait())
-    await asyncio.to_thread(begun.wait, 10)
+    assert await asyncio.to_thread(begun.wait, PATIENCE_SECONDS)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

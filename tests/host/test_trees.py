@@ -8,6 +8,7 @@ import asyncio
 import os
 import socket
 import subprocess
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from localpv import errors
 from localpv.host import trees as trees_module
 from localpv.host.model.methods import Progress
 from localpv.host.trees import KernelTrees, Numbers
+from localpv.testing.waiting import PATIENCE_SECONDS
 
 
 @pytest.fixture
@@ -269,25 +271,34 @@ async def test_lost_and_found_stays_empty_and_closed(
     assert os.listxattr(folder / "vol") == []
 
 
-async def test_a_cancelled_deletion_stops_and_can_be_begun_again(trees: KernelTrees, folder: Path) -> None:
-    for number in range(20_000):
+async def test_a_cancelled_deletion_stops_and_can_be_begun_again(
+    trees: KernelTrees, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(1000):
         os.close(os.open(folder / "vol" / str(number), os.O_CREAT | os.O_WRONLY))
+    loop, unlink = asyncio.get_running_loop(), os.unlink
+    begun, go_on = asyncio.Event(), threading.Event()
+
+    def waits_once(name: str, *, dir_fd: int) -> None:
+        unlink(name, dir_fd=dir_fd)
+        if not go_on.is_set():
+            loop.call_soon_threadsafe(begun.set)
+            assert go_on.wait(PATIENCE_SECONDS)
+
+    monkeypatch.setattr(os, "unlink", waits_once)
     told: list[Progress] = []
-    started = asyncio.Event()
-
-    def tell(progress: Progress) -> None:
-        told.append(progress)
-        started.set()
-
-    deletion = asyncio.create_task(trees.empty(folder / "vol", inside=folder, on_progress=tell))
-    await started.wait()
+    deletion = asyncio.create_task(trees.empty(folder / "vol", inside=folder, on_progress=told.append))
+    await begun.wait()
     deletion.cancel()
+    loop.call_later(0, go_on.set)  # after the turn in which the deletion hears that it is cancelled
     with pytest.raises(asyncio.CancelledError):
         await deletion
     left = len(os.listdir(folder / "vol"))
     await asyncio.sleep(0.1)
     assert len(os.listdir(folder / "vol")) == left > 0
-    assert await trees.empty(folder / "vol", inside=folder) == left
+    monkeypatch.undo()
+    assert await trees.empty(folder / "vol", inside=folder, on_progress=told.append) == left
+    assert told
 
 
 async def test_a_command_that_leaves_something_is_not_believed(trees: KernelTrees, folder: Path) -> None:
