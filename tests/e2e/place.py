@@ -100,12 +100,13 @@ class OnKubernetes:
             wire.eventually(self._all_run, "agents and managers are ready", within=START_SECONDS)
             yield self
         finally:
-            self._kubectl("delete", "--timeout=60s", "--ignore-not-found", "-f", "-")
+            self._kubectl("delete", "--timeout=100s", "--ignore-not-found", "-f", "-")
             for volume in self._api.get("/api/v1/persistentvolumes")["items"]:
                 if volume["spec"].get("storageClassName") in self._classes:
                     path = f"/api/v1/persistentvolumes/{volume['metadata']['name']}"
                     # Nobody is left who would take the finalizers away.
-                    self._api.merge(path, {"metadata": {"finalizers": None}})
+                    finalizers = {"metadata": {"finalizers": None}}
+                    self._api.send("PATCH", path, finalizers, content_type=wire.MERGE_PATCH)
                     self._api.send("DELETE", path)
             for node in self.hosts:
                 for name in self._classes:
@@ -126,7 +127,7 @@ class OnKubernetes:
     def _kubectl(self, *arguments: str) -> None:
         command = [str(build.cache() / "kubectl"), "--kubeconfig", str(self._cluster.kubeconfig), *arguments]
         done = subprocess.run(
-            command, input=self._objects, capture_output=True, text=True, check=False, timeout=START_SECONDS
+            command, input=self._objects, capture_output=True, text=True, check=False, timeout=2 * START_SECONDS
         )
         assert done.returncode == 0, f"kubectl {' '.join(arguments)}: {done.stdout}{done.stderr}"
 

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.kubernetes import build, certificates, ledger
-from tests.kubernetes.programs import NotReady, Programs, free_ports, write_private
+from tests.kubernetes.programs import READY_SECONDS, NotReady, Programs, free_ports, write_private
 
 KUBECONFIG_VARIABLE = "LOCALPV_CONTRACT_KUBECONFIG"
 """Where the tests look for a server when none is named on the command line."""
@@ -206,7 +206,7 @@ def get(plane: ControlPlane, path: str) -> dict[str, object] | None:
     )
     context = ssl.create_default_context(cafile=str(plane.authority.file))
     try:
-        with urllib.request.urlopen(request, timeout=5, context=context) as answer:
+        with urllib.request.urlopen(request, timeout=READY_SECONDS, context=context) as answer:
             found: dict[str, object] = json.loads(answer.read())
             return found
     except urllib.error.HTTPError as error:

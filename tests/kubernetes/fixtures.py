@@ -10,7 +10,7 @@ from tests.kubernetes import build, cluster, skipping
 from tools.image import build as image
 
 NODES = 2
-FIRST_SECONDS = 300.0
+FIRST_SECONDS = 900.0
 """The first test of a run waits for the cluster and, when our code has changed, for the image."""
 
 

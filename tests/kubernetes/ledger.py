@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import signal
+import stat
 import struct
 import subprocess
 import sys
@@ -24,7 +25,7 @@ ROOT = Path("/var/tmp/localpv-kubernetes")
 """Folders of clusters. On disk: overlay file systems and loop devices live in them."""
 
 LOGS_KEPT = 10
-GONE_SECONDS = 20.0
+GONE_SECONDS = 120.0
 KERNEL_SETTINGS = (
     "vm/overcommit_memory",
     "vm/panic_on_oom",
@@ -159,7 +160,7 @@ def _end_processes(processes: list[tuple[int, int]]) -> None:
 
 def loops_of(folder: Path) -> list[Path]:
     """The loop devices whose file is in the folder, and after each those that a kubelet put on top of it."""
-    ours = {(status.st_dev, status.st_ino) for status in map(os.lstat, _files(folder))}
+    ours = {(status.st_dev, status.st_ino) for status in _files(folder)}
     devices: set[int] = set()
     found: list[Path] = []
     loops = {path: info for path in _loops() if (info := _loop_info(path))}
@@ -185,8 +186,14 @@ def detach_loops(folder: Path) -> None:
                 os.close(number)
 
 
-def _files(folder: Path) -> list[Path]:
-    return [Path(at) / name for at, _, names in os.walk(folder) for name in names if not (Path(at) / name).is_symlink()]
+def _files(folder: Path) -> list[os.stat_result]:
+    """What is known of all files below a folder; a cluster that runs makes and removes some all the time."""
+    found = []
+    for at, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                found.append(os.lstat(os.path.join(at, name)))
+    return [status for status in found if not stat.S_ISLNK(status.st_mode)]
 
 
 def _loops() -> list[Path]:

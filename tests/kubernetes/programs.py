@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import random
 import shutil
 import socket
 import ssl
@@ -14,8 +15,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-READY_SECONDS = 60.0
+from localpv.testing.waiting import PATIENCE_SECONDS
+
+READY_SECONDS = PATIENCE_SECONDS
+ANSWER_SECONDS = 20.0
 STOP_SECONDS = 10.0
+PORTS = range(20000, 30000)
 
 
 class NotReady(Exception):
@@ -80,7 +85,7 @@ class Programs:
 
         def answers() -> bool:
             try:
-                with urllib.request.urlopen(url, timeout=2, context=context) as answer:
+                with urllib.request.urlopen(url, timeout=ANSWER_SECONDS, context=context) as answer:
                     return bool(answer.status == 200)
             except (urllib.error.URLError, OSError):
                 return False
@@ -107,12 +112,16 @@ def tail(log: Path, characters: int = 3000) -> str:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of 127.0.0.1 that nobody listens on."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [int(one.getsockname()[1]) for one in sockets]
+    """Ports of 127.0.0.1 that nobody listens on, below those that the kernel gives to whoever asks for any: such a one
+    would be somebody else's by the time that our program listens."""
+    found: list[int] = []
+    for port in random.sample(PORTS, len(PORTS)):
+        with socket.socket() as one, contextlib.suppress(OSError):
+            one.bind(("127.0.0.1", port))
+            found.append(port)
+        if len(found) == count:
+            return found
+    raise NotReady("no port is free")
 
 
 def write_private(path: Path, text: str) -> None:

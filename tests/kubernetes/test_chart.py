@@ -165,11 +165,11 @@ def installed(running: cluster.Cluster, helm: Path, localpv_image: str, tmp_path
     try:
         yield name
     finally:
-        _kubectl(running, "delete", "--timeout=60s", "--ignore-not-found", "-f", "-", given=objects)
+        _kubectl(running, "delete", "--timeout=100s", "--ignore-not-found", "-f", "-", given=objects)
         for volume in _volumes(api, name):
             path = f"/api/v1/persistentvolumes/{volume['metadata']['name']}"
             # Nobody is left who would take the finalizers away.
-            api.merge(path, {"metadata": {"finalizers": None}})
+            api.send("PATCH", path, {"metadata": {"finalizers": None}}, content_type=wire.MERGE_PATCH)
             api.send("DELETE", path)
         api.delete(f"/api/v1/namespaces/{name}")
         for node in running.nodes:
@@ -196,10 +196,13 @@ def test_installed_chart_runs_offers_disks_and_can_be_watched(
     )
     assert "local_volume_provisioner_proctable_running 0\n" in text
     managers = [pod for pod in pods if _component(pod) == "manager"]
-    leaders = [
-        _scrape(next(each for each in running.nodes if each.name == pod["spec"]["nodeName"]), pod) for pod in managers
-    ]
-    assert sum("leader_election_master_status" in told and '-manager"} 1\n' in told for told in leaders) == 1
+    nodes = {each.name: each for each in running.nodes}
+
+    def leaders() -> int:
+        told = [_scrape(nodes[pod["spec"]["nodeName"]], pod) for pod in managers]
+        return sum("leader_election_master_status" in text and '-manager"} 1\n' in text for text in told)
+
+    wire.eventually(lambda: leaders() == 1, "one manager leads", within=SECONDS)
 
 
 # -- doing and looking -------------------------------------------------------------------------------------------------
@@ -210,13 +213,13 @@ def _template(helm: Path, folder: Path, given: Any, namespace: str, *options: st
     file.write_text(json.dumps(given))
     command = [str(helm), "template", "localpv", str(CHART), "--namespace", namespace, "--values", str(file)]
     version = ["--kube-version", build.version()]
-    done = subprocess.run([*command, *version, *options], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([*command, *version, *options], capture_output=True, text=True, check=True, timeout=SECONDS)
     return done.stdout
 
 
 def _kubectl(running: cluster.Cluster, *arguments: str, given: str) -> None:
     command = [str(build.program("kubectl")), "--kubeconfig", str(running.kubeconfig), *arguments]
-    done = subprocess.run(command, input=given, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(command, input=given, capture_output=True, text=True, check=False, timeout=2 * SECONDS)
     assert done.returncode == 0, f"kubectl {' '.join(arguments)}: {done.stdout}{done.stderr}"
 
 

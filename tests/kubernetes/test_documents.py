@@ -33,7 +33,7 @@ def disks(running: cluster.Cluster, api: wire.Api) -> Iterator[set[tuple[str, st
     for volume in api.get(VOLUMES)["items"]:
         if volume["spec"].get("storageClassName") in NAMES:
             path = f"{VOLUMES}/{volume['metadata']['name']}"
-            api.merge(path, {"metadata": {"finalizers": None}})
+            api.send("PATCH", path, {"metadata": {"finalizers": None}}, content_type=wire.MERGE_PATCH)
             api.send("DELETE", path)
     for node in running.nodes:
         node.run("rm", "-rf", "--one-file-system", "/var/lib/localpv", *folders.values())

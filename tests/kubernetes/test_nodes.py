@@ -46,8 +46,8 @@ def test_pods_of_different_nodes_reach_each_other(running: cluster.Cluster, here
     server = here.start("sh", "-c", "while true; do echo hello | nc -l -p 8080; done", spec=second)
     address = here.wait(server, "Running")["status"]["podIP"]
 
-    # The server may not listen yet when it runs.
-    client = f"for try in $(seq 50); do nc -w 2 {address} 8080 </dev/null && exit; sleep 0.2; done; exit 1"
+    # The server may not listen yet when it runs, or have nothing to say yet.
+    client = f"until nc -w 10 {address} 8080 </dev/null | grep hello; do sleep 0.2; done"
     _, said = here.run("sh", "-c", client, spec=first)
 
     assert said.splitlines()[-1] == "hello"
@@ -63,7 +63,8 @@ def test_pod_outlives_the_kubelet_and_containerd_of_its_node(running: cluster.Cl
     # The node works again once a new pod has run on it.
     here.run("true", spec={"nodeName": node.name})
 
-    assert here.wait(pod, "Running")["status"]["containerStatuses"] == before
+    # A kubelet that has just begun may not have looked at all of it yet; another container would have another id.
+    here.until(pod, lambda pod: pod["status"]["containerStatuses"] == before, "has the container that it had")
 
 
 def test_node_tells_how_full_its_volumes_are(running: cluster.Cluster, here: pods.Here) -> None:
@@ -88,7 +89,7 @@ def test_node_tells_how_full_its_volumes_are(running: cluster.Cluster, here: pod
 def test_token_of_a_pod_names_its_node_and_reaches_the_api(running: cluster.Cluster, here: pods.Here) -> None:
     folder = "/var/run/secrets/kubernetes.io/serviceaccount"
     # busybox cannot check certificates, so the test itself shows the token to the server.
-    reach = "nc -w 5 $KUBERNETES_SERVICE_HOST $KUBERNETES_SERVICE_PORT </dev/null && echo reached"
+    reach = "nc -w 60 $KUBERNETES_SERVICE_HOST $KUBERNETES_SERVICE_PORT </dev/null && echo reached"
     pod, said = here.run("sh", "-c", f"cat {folder}/token; echo; {reach}")
     token, reached = said.split()
 
