@@ -1,7 +1,7 @@
 """The YAML of one key, read by the type that is expected there.
 
 Values are read from the nodes of the document and not from what YAML makes of them: a label `1.10` stays `1.10`, `yes`
-is true only where a boolean is expected, and keys that stand twice are seen. Whatever does not fit is noted with its
+is true only where a boolean is expected, and duplicate keys are seen. Whatever does not fit is noted with its
 place, and reading goes on, so that one look shows everything that is wrong.
 """
 
@@ -148,7 +148,7 @@ class Value:
         for key, node in _pairs(self.node):
             value = Value(node, f"{self.place}.{key}" if self.place else key, self.notes, self.depth + 1)
             if key in found:
-                value.wrong("stands here twice")
+                value.wrong("duplicate key")
             found[key] = value
         return found
 

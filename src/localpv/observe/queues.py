@@ -17,13 +17,13 @@ class Queues:
         self.retries = registry.counter("workqueue_retries_total", "Looks that are tried again after a wait.", label)
         self.errors = registry.counter(
             "localpv_reconcile_errors_total",
-            "Looks that failed: conflict (somebody else wrote first), error, timeout, or mistake (a fault of localpv).",
+            "Looks that failed: conflict (somebody else wrote first), error, timeout, or unexpected (our defect).",
             ("controller", "kind"),
         )
 
     def __call__(self, name: str) -> Observer:
         self.retries.begin(name)
-        for kind in ("conflict", "error", "timeout", "mistake"):
+        for kind in ("conflict", "error", "timeout", "unexpected"):
             self.errors.begin(name, kind)
         return _Queue(name, self)
 

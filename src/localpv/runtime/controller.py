@@ -101,9 +101,9 @@ class Controller(Generic[K]):
             wait = self._queue.retry(key, why="timeout")
             log.warning("too slow controller=%s key=%s limit=%s seconds=%.1f", self.name, key, self._timeout, wait)
         except Exception:
-            # A mistake of ours with one object must not end the service for all others.
-            wait = self._queue.retry(key, why="mistake")
-            log.exception("mistake controller=%s key=%s seconds=%.1f", self.name, key, wait)
+            # An error of ours with one object must not end the service for all others.
+            wait = self._queue.retry(key, why="unexpected")
+            log.exception("unexpected error controller=%s key=%s seconds=%.1f", self.name, key, wait)
         else:
             self._queue.forget(key)
             if isinstance(outcome, LookAgain):

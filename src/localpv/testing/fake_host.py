@@ -40,7 +40,7 @@ class FakeDisk:
     """Whether somebody's data is on it: files in its file system, or bytes without a name."""
 
     held: bool = False
-    """Whether somebody has it open for himself."""
+    """Whether another process has it open exclusively."""
 
 
 @dataclass

@@ -268,7 +268,7 @@ def test_anchors_and_merged_maps_work() -> None:
             "selector: [{matchExpression: []}]",
             "selector[0].matchExpression: unknown key; did you mean matchExpressions?",
         ),
-        ("fsType: xfs\nfsType: ext4", "storageClassMap.fast.fsType: stands here twice"),
+        ("fsType: xfs\nfsType: ext4", "storageClassMap.fast.fsType: duplicate key"),
         ("mountDir: mnt/fast", 'mountDir: must be a full path, but is "mnt/fast"'),
     ],
 )

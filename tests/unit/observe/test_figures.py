@@ -101,13 +101,13 @@ def test_queues_are_counted_by_name_and_failures_by_kind() -> None:
     observer.depth(3)
     observer.taken(0.2)
     observer.done(0.1)
-    observer.retried("mistake")
+    observer.retried("unexpected")
     found = samples(registry)
     assert found['workqueue_depth{name="look"}'] == 3
     assert found['workqueue_queue_duration_seconds_count{name="look"}'] == 1
     assert found['workqueue_work_duration_seconds_sum{name="look"}'] == 0.1
     assert found['workqueue_retries_total{name="look"}'] == 1
-    assert found['localpv_reconcile_errors_total{controller="look",kind="mistake"}'] == 1
+    assert found['localpv_reconcile_errors_total{controller="look",kind="unexpected"}'] == 1
     assert found['localpv_reconcile_errors_total{controller="look",kind="error"}'] == 0
 
 

@@ -145,7 +145,7 @@ class Machine:
         disk = await self._records.write_status(disk, status)
         self._metrics.began(disk.spec.volume_mode, method)
         self._tell(Happening.STARTED, disk, order, f"Cleaning of {disk.spec.path} with {method} has begun; "
-                   "the volume goes when it is done, which can take long on a large disk.")  # fmt: skip
+                   "the volume is deleted when cleaning has finished, which takes long on a large disk.")  # fmt: skip
         watched = Watched(
             disk,
             order,
@@ -160,7 +160,7 @@ class Machine:
         except Exception as error:
             why = _reason(error)
             if not isinstance(error, errors.LocalpvError | OSError):
-                log.exception("mistake disk=%s", disk.metadata.name)
+                log.exception("unexpected error disk=%s", disk.metadata.name)
             self._metrics.failed(disk.spec.volume_mode, method, why.word)
             self._tell(Happening.FAILED, disk, order, f"Cleaning of {disk.spec.path} failed: {why.sentence}")
             await self._conclude(disk, lambda now: states.failed(now, why, now=self._clock.now()))
@@ -273,7 +273,7 @@ _WORDS: tuple[tuple[type[Exception], str], ...] = (
 
 
 def _reason(error: Exception) -> Reason:
-    word = next((word for kind, word in _WORDS if isinstance(error, kind)), "Mistake")
+    word = next((word for kind, word in _WORDS if isinstance(error, kind)), "UnexpectedError")
     hint = getattr(error, "hint", "")
     text = str(error) or type(error).__name__
     return Reason(word, f"{text} ({hint})" if hint else text)

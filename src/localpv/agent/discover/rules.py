@@ -418,7 +418,9 @@ def has_signature(case: Case) -> Finding | None:
 def in_use(case: Case) -> Finding | None:
     if case.device is None or case.device.opens_exclusively is not False:
         return None
-    return Finding("InUse", "Somebody has the device open for himself; see who with `fuser -v` or `lsblk`.")
+    return Finding(
+        "InUse", "The device is open exclusively (O_EXCL) by another process; see which with `fuser -v` or `lsblk`."
+    )
 
 
 def not_blank(case: Case) -> bool:

@@ -162,4 +162,4 @@ async def _guarded(work: Coroutine[Any, Any, None]) -> None:
     try:
         await work
     except Exception:
-        log.exception("mistake while a container was looked after")
+        log.exception("unexpected error while a container was supervised")

@@ -196,7 +196,9 @@ class Publisher:
             # Perhaps only now: the agent's answer to the intent mostly comes between the volume and its record.
             self._made.discard(meta.uid)
             log.info("published disk=%s volume=%s uid=%s", disk.key, meta.name, meta.uid)
-            self._events.tell(found, "VolumePublished", f"Offers {disk.spec.path} of node {disk.spec.node_name}.")
+            self._events.tell(
+                found, "VolumePublished", f"Published {disk.spec.path} on node {disk.spec.node_name} as a volume."
+            )
         else:
             log.info("adopted disk=%s volume=%s uid=%s", disk.key, meta.name, meta.uid)
         await self._reports.over(written)

@@ -65,10 +65,12 @@ def why(volume: PersistentVolume, disk: LocalDisk | None) -> str:
             f" anew; if there will be none, `{GIVE_UP} {volume.key}` lets the volume go."
         )
     if volume.status.phase == "Bound":
-        return f"The volume is in use. It goes when its claim is gone and {path} was cleaned."
+        return f"The volume is in use. It is deleted when its claim is gone and {path} was cleaned."
     cleaning = disk.status.cleaning
     if disk.spec.clean is not None and cleaning is not None and cleaning.state == CleaningState.FAILED:
-        return f"The volume goes when {path} is clean; the last attempt failed: {cleaning.error}"
+        return f"The volume is deleted when {path} is clean; the last attempt failed: {cleaning.error}"
     if others := [each for each in volume.metadata.finalizers if each != labels.FINALIZER]:
-        return f"The volume goes when {path} is clean or known to be unused, and {', '.join(others)} is taken off."
-    return f"The volume goes when {path} is clean or known to be unused."
+        return (
+            f"The volume is deleted when {path} is clean or known to be unused, and {', '.join(others)} is taken off."
+        )
+    return f"The volume is deleted when {path} is clean or known to be unused."

@@ -266,11 +266,11 @@ async def test_waits_never_grow_beyond_half_an_hour(world: World) -> None:
     assert world.clock.monotonic() < 14 * 1802
 
 
-async def test_a_mistake_of_ours_is_a_failure_and_not_the_end(world: World) -> None:
+async def test_an_error_of_ours_is_a_failure_and_not_the_end(world: World) -> None:
     name = world.add()
     world.disk(name).fails = [ZeroDivisionError("oops")]
     await world.step(name)
-    assert (world.cleaning(name).state, world.cleaning(name).reason) == ("Failed", "Mistake")
+    assert (world.cleaning(name).state, world.cleaning(name).reason) == ("Failed", "UnexpectedError")
 
 
 async def test_attempts_are_counted_by_how_they_end(world: World) -> None:
@@ -282,7 +282,7 @@ async def test_attempts_are_counted_by_how_they_end(world: World) -> None:
     assert world.cleaning(name).state == "Verified"
     assert [words[0] for words in world.told.counted] == ["began", "failed", "began", "verified"]
     assert len({words[1:3] for words in world.told.counted}) == 1, "the mode and the method are the same"
-    assert world.told.counted[1][3] == "Mistake"
+    assert world.told.counted[1][3] == "UnexpectedError"
     assert world.told.counted[3][3] == str(world.cleaning(name).bytes_total)
 
 
@@ -663,7 +663,7 @@ def test_long_cleaning_says_how_far_it_is(world: World, progress: Progress, says
         (clean_progress.OrderChanged("no"), "OrderChanged", "no"),
         (OSError(5, "I/O"), "DiskError", "[Errno 5] I/O"),
         (errors.HostError("no"), "HostError", "no"),
-        (ZeroDivisionError(), "Mistake", "ZeroDivisionError"),
+        (ZeroDivisionError(), "UnexpectedError", "ZeroDivisionError"),
     ],
     ids=repr,
 )

@@ -311,7 +311,7 @@ REFUSED = {
         "NotEmpty",
     ),
     "a disk that nobody has looked into": (device_case(contents=None), "NotEmpty"),
-    "a device that somebody has open for himself": (device_case(a_device(opens_exclusively=False)), "InUse"),
+    "a device that another process has open exclusively": (device_case(a_device(opens_exclusively=False)), "InUse"),
     "an empty device": (device_case(a_device(size_bytes=0)), "TooSmall"),
     "a file system without room": (mount_case(capacity=4096), "TooSmall"),
     "a second way to the same disk": (device_case(rival="entry b of class fast"), "DuplicateDevice"),
