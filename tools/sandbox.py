@@ -21,6 +21,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import time
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,6 +34,7 @@ LOOPS = 32
 FIRST_LOOP = 1000
 """Far from those that the kernel gives away by itself."""
 
+BUSY_SECONDS = 60
 SIZE = 4 << 30
 TOO_LONG = 124
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "loop-control")
@@ -169,6 +171,12 @@ def _give_loops_back(numbers: range) -> None:
                 pass
             finally:
                 os.close(fd)
+    # One that is mounted goes with the last process of the sandbox, which a busy machine ends later.
+    for number in numbers:
+        for _ in range(BUSY_SECONDS):
+            if not os.path.exists(f"/sys/block/loop{number}/loop"):
+                break
+            time.sleep(1)
 
 
 # -- the process that sandboxes are children of -----------------------------------------------------------------------

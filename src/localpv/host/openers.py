@@ -17,7 +17,7 @@ LOOK_SECONDS = 10.0
 
 _AT_FDCWD, _DONT_SYNC, _TYPE = -100, 0x4000, 0x1
 _MODE, _RDEV = 28, 128
-_libc = ctypes.CDLL(None, use_errno=True)
+_libc = ctypes.CDLL(None)
 
 
 class Openers(Protocol):

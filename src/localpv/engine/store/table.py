@@ -80,8 +80,7 @@ class Table:
                 self._superseded_bytes += len(event.before.value)
             if len(self.events) > HISTORY_EVENTS + 1000 or self._superseded_bytes > HISTORY_BYTES:
                 self._forget_oldest()
-            if self._waiting:
-                self.wake()
+            self.wake()
 
     def wake(self) -> None:
         for waiter in self._waiting:
