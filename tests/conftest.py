@@ -92,6 +92,8 @@ def api(target: wire.Target) -> Iterator[wire.Api]:
 
 @pytest.fixture
 def space(api: wire.Api) -> Space:
-    """A fresh namespace."""
-    made = api.post("/api/v1/namespaces", builders.namespace())
-    return Space(made["metadata"]["name"])
+    """A fresh namespace with its account, without which kube-apiserver refuses pods."""
+    space = Space(api.post("/api/v1/namespaces", builders.namespace())["metadata"]["name"])
+    if api.target.controllers:
+        wire.eventually(lambda: not api.gone(space.core("serviceaccounts", "default")), "the namespace has its account")
+    return space

@@ -170,11 +170,19 @@ DOOMED = PLAN.kind()
 
 def test_deleting_the_definition_deletes_the_objects(api: Api, space: Space) -> None:
     kind = DOOMED
+    definition = f"{DEFINITIONS}/{kind.name}"
     made = api.post(kind.path(space), kind.object())
+    # The kind is served until its definition is gone: it must not go before the watch has told what it has to tell.
+    held = [*api.get(definition)["metadata"].get("finalizers", []), "contract.localpv.dev/wait"]
+    api.merge(definition, {"metadata": {"finalizers": held}})
     with api.watch(kind.path(space), resourceVersion=made["metadata"]["resourceVersion"]) as watch:
-        api.delete(f"{DEFINITIONS}/{kind.name}")
+        api.delete(definition)
         assert watch.take(1) == [("DELETED", "one")]
-    wire.eventually(lambda: api.gone(f"{DEFINITIONS}/{kind.name}"), "the definition is gone")
+    wire.eventually(
+        lambda: api.get(definition)["metadata"]["finalizers"] == ["contract.localpv.dev/wait"], "only the test holds it"
+    )
+    api.merge(definition, {"metadata": {"finalizers": None}})
+    wire.eventually(lambda: api.gone(definition), "the definition is gone")
     wire.eventually(lambda: api.gone(kind.path(space)), "the kind is no longer served")
 
 

@@ -194,8 +194,10 @@ def test_token_dies_with_its_account(api: Api, space: Space) -> None:
     api.post(space.core("serviceaccounts"), builders.service_account("robot"))
     token = api.post(space.core("serviceaccounts", "robot", "token"), {"spec": {}})["status"]["token"]
     api.delete(space.core("serviceaccounts", "robot"))
-    # Not used before: Kubernetes remembers for ten seconds that a token was good.
-    assert api.as_bearer(token).get("/api", expect=401)["reason"] == "Unauthorized"
+    robot = api.as_bearer(token)
+    # kube-apiserver hears of the deletion a moment later, and remembers for ten seconds that a token was good.
+    wire.eventually(lambda: robot.send("GET", "/api").code == 401, "the token is no longer good")
+    assert robot.get("/api", expect=401)["reason"] == "Unauthorized"
 
 
 def test_token_lives_ten_minutes_at_least(api: Api, space: Space) -> None:

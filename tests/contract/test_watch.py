@@ -238,7 +238,7 @@ def _compact(etcd_url: str, revision: int) -> None:
 def test_watch_from_long_ago_is_expired_or_whole(api: Api, space: Space) -> None:
     """How much history is kept is the server's choice, but it never skips: 410, or every event."""
     api.post(space.core("secrets"), builders.secret("one"))
-    with api.watch(space.core("secrets"), resourceVersion="1", timeoutSeconds=5) as watch:
+    with api.watch(space.core("secrets"), resourceVersion="1") as watch:
         first = watch.next() if watch.code == 200 else wire.Event("ERROR", watch.status())
     if first.type == "ERROR":
         assert (first.object["code"], first.object["reason"]) == (410, "Expired")

@@ -195,8 +195,14 @@ class Api:
         return self.call("PATCH", path, body, content_type=APPLY_PATCH, fieldManager=manager, **options)
 
     def watch(self, path: str, *, accept: str = "application/json", **params: Any) -> Watch:
-        """Open a watch on a connection of its own."""
-        return Watch(self._connect(), _with_query(path, {"watch": "true", **params}), _headers(self.token, accept))
+        """Open a watch on a connection of its own; again while the server has not begun with a kind, as in `send`."""
+        url, began = _with_query(path, {"watch": "true", **params}), time.monotonic()
+        while True:
+            watch = Watch(self._connect(), url, _headers(self.token, accept))
+            if watch.code != 429 or NOT_BEGUN not in watch.refusal or time.monotonic() - began > PATIENCE_SECONDS:
+                return watch
+            watch.close()
+            time.sleep(0.1)
 
     def gone(self, path: str) -> bool:
         return self.send("GET", path).code == 404
@@ -263,6 +269,7 @@ class Watch:
         connection.request("GET", url, headers=headers)
         self._response = connection.getresponse()
         self.code = self._response.status
+        self.refusal = b"" if self.code == 200 else self._response.read()
 
     def __enter__(self) -> Watch:
         return self
@@ -270,15 +277,18 @@ class Watch:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
         self._response.close()
         self._connection.close()
 
     def next(self) -> Event:
         """The next event; a silent watch or an ended one fails the test."""
+        assert self.code == 200, self.refusal
         line = self._response.readline()
         assert line, "the watch ended"
         event = json.loads(line)
-        assert self.code == 200, event
         return Event(event["type"], event["object"])
 
     def take(self, count: int) -> list[tuple[str, str]]:
@@ -287,7 +297,7 @@ class Watch:
 
     def status(self) -> Any:
         """The whole body, for a watch that was refused before it began."""
-        return json.loads(self._response.read())
+        return json.loads(self.refusal)
 
     def until_closed(self) -> Iterator[Event]:
         """All events until the server ends the watch."""

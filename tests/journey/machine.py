@@ -39,6 +39,7 @@ from localpv.host.trees import KernelTrees
 from localpv.host.wiping import KernelWiping
 from localpv.host.workers import Workers
 from localpv.observe.events import Events
+from localpv.testing.waiting import PATIENCE_SECONDS
 
 NODE = "node-1"
 CLASS = "fast"
@@ -191,11 +192,11 @@ class Machine:
         assert now is not None
         return now.status.cleaning
 
-    async def until(self, disk: LocalDisk, *states: str, reason: str = "", seconds: float = 30.0) -> Cleaning:
+    async def until(self, disk: LocalDisk, *states: str, reason: str = "") -> Cleaning:
         """Wait until the cleaning of a disk is in one of these states."""
         seen = None
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(PATIENCE_SECONDS):
                 while True:
                     seen = await self.status(disk)
                     if seen is not None and seen.state in states and reason in ("", seen.reason):

@@ -269,7 +269,8 @@ def test_a_mount_point_that_is_gone_is_missing_and_its_volume_is_not_offered_ane
     volume = node.volume("data")
     node.claim(volume)
     (place / "secret").write_bytes(SECRET)
-    subprocess.run(["umount", str(place)], check=True)
+    # Lazily, for the agent may be looking at it.
+    subprocess.run(["umount", "--lazy", str(place)], check=True)
     node._undo.pop_all()
     wire.eventually(lambda: node.disk("data")["status"]["phase"] == "Missing", "the disk is missing")
     node.released(volume)

@@ -186,7 +186,7 @@ async def test_device_that_a_process_has_open_waits_for_its_end(machine: Machine
     device = machine.device("sdb")
     disk = await machine.record("sdb")
     with device.open("r+b") as held:
-        process = await asyncio.create_subprocess_exec("sleep", "60", stdin=held)
+        process = await asyncio.create_subprocess_exec("sleep", "3600", stdin=held)
     try:
         await machine.order(disk, "dd-zero")
         async with machine.cleaning():

@@ -141,9 +141,11 @@ def test_disk_that_was_reset_for_a_file_system_is_not_offered_raw_before_it_is_w
         node.configure(volumeMode="Block")
         node.start()
         node.api.send("DELETE", f"{VOLUMES}/{again['metadata']['name']}")
-        why = wire.eventually(lambda: _explained(node, "why"), "it is said why it is not offered")
-        assert "it would show" in why and "localpv wipe" in why
-        assert node.api.get(VOLUMES)["items"] == []
+        wire.eventually(
+            lambda: "it would show" in (why := _explained(node, "why")) and "localpv wipe" in why,
+            "it is said why it is not offered",
+        )
+        wire.eventually(lambda: node.api.get(VOLUMES)["items"] == [], "the volume for a file system is gone")
 
         _localpv(node, "wipe", "raw", "--yes")
         assert node.volume("raw")["spec"]["volumeMode"] == "Block"

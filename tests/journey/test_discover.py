@@ -60,7 +60,7 @@ class Machine:
         return place
 
     def unmount(self, place: Path) -> None:
-        _run("umount", str(place))
+        _once_free("umount", str(place))
 
     def device(self, *, size: int = 64 * MIB, fs_type: str = "", partitioned: bool = False) -> Path:
         file = self.scratch / f"disk-{uuid.uuid4().hex}"
@@ -87,6 +87,13 @@ class Machine:
 
 def _run(*words: str) -> None:
     subprocess.run(words, check=True, capture_output=True)
+
+
+def _once_free(*words: str) -> None:
+    """Do something to a disk that discovery knows: while it looks at the disk, others find it busy."""
+    wire.eventually(
+        lambda: subprocess.run(words, check=False, capture_output=True).returncode == 0, f"{words} succeeds"
+    )
 
 
 def _quietly(*words: str) -> None:
@@ -247,8 +254,9 @@ async def test_what_must_not_be_offered_is_told_with_its_reason(machine: Machine
     machine.link("directory", _made(machine.scratch / "plain"))
     machine.mount("read-only", "-t", "tmpfs", "-o", "ro,size=8m", "tmpfs")
     held = machine.device()
-    machine.link("held", held)
+    # Before it is found: whoever looks at it has it exclusively for a moment.
     holder = os.open(held, os.O_RDWR | os.O_EXCL)
+    machine.link("held", held)
     try:
         for entry, reason in {
             "README": "NotADirectoryNorDevice",
@@ -365,8 +373,8 @@ async def test_published_device_in_use_is_told_and_its_entry_may_go(machine: Mac
     device = machine.device()
     link = machine.link("a", device)
     await node.publish("a")
-    _run("mkfs.ext4", "-q", str(device))
-    _run("mount", str(device), str(_made(machine.scratch / "pod")))
+    _once_free("mkfs.ext4", "-q", str(device))
+    _once_free("mount", str(device), str(_made(machine.scratch / "pod")))
     machine.undo.callback(_quietly, "umount", str(machine.scratch / "pod"))
     await node.until("a", "InUse")
 
@@ -401,7 +409,11 @@ async def test_odd_names_are_names(machine: Machine, node: Node) -> None:
         disk = await node.until(name, "Available")
         assert disk.spec.path == f"{machine.folder}/{name}"
         assert disk.status.kind == ("Directory" if name.startswith("-") else "MountPoint")
-    assert list(node.discovery.ignored.values()) == ["NameNotText"]
+
+    async def ignored() -> bool:
+        return list(node.discovery.ignored.values()) == ["NameNotText"]
+
+    await _until(ignored, lambda: f"{node.discovery.ignored}")
 
 
 async def test_folder_that_is_reached_by_a_link_shows_its_mounts_all_the_same(

@@ -187,8 +187,8 @@ def test_daemon_set_of_the_documents_offers_what_is_in_its_directories(api: wire
         return " ".join(event["message"] for event in api.get(EVENTS, fieldSelector=chosen)["items"])
 
     with pod.running():
-        message = wire.eventually(asked_for, "the classes that are missing are asked for")
-        assert "local-fast, local-slow" in message and "kubernetes.io/no-provisioner" in message
+        wire.eventually(lambda: "local-fast, local-slow" in asked_for(), "the classes that are missing are asked for")
+        assert "kubernetes.io/no-provisioner" in asked_for()
         for name in ("local-fast", "local-slow"):
             api.post(STORAGE_CLASSES, {"metadata": {"name": name}, "provisioner": "kubernetes.io/no-provisioner"})
         wire.eventually(lambda: offered(api) == BOTH, "everything is offered")

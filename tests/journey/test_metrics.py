@@ -49,7 +49,7 @@ def scrape(api: wire.Api) -> str:
 
 
 def until(api: wire.Api, **expected: float) -> Samples:
-    """Everything, once the sums of these are at least so much."""
+    """Everything, once these, or their sums over all labels, are at least so much."""
 
     def look() -> Samples:
         found = samples(scrape(api))
@@ -59,7 +59,7 @@ def until(api: wire.Api, **expected: float) -> Samples:
 
 
 def _sum(found: Samples, name: str) -> float:
-    return sum(number for key, number in found.items() if key.partition("{")[0] == name)
+    return sum(number for key, number in found.items() if name in (key, key.partition("{")[0]))
 
 
 @contextlib.contextmanager
@@ -116,8 +116,7 @@ def test_life_of_a_disk_is_told_and_everything_that_alerts_and_dashboard_name_is
         assert made['localpv_disks_unfit{reason="NotADirectoryNorDevice"}'] == 1
 
         claim(api, "Filesystem")
-        bound = until(api, localpv_volumes=1)
-        assert bound['localpv_volumes{storage_class="fast",phase="Bound"}'] == 1
+        bound = until(api, **{'localpv_volumes{storage_class="fast",phase="Bound"}': 1})
         assert bound['local_volume_provisioner_persistentvolume_capacity_bytes{mode="Filesystem"}'] > MIB
         api.delete(f"{CLAIMS}/data")
         text = until(api, local_volume_provisioner_persistentvolume_discovery_total=2)
@@ -153,9 +152,10 @@ def test_disk_that_was_swapped_is_not_wiped_and_both_metrics_tell(tmp_path: Path
             other.rename(entry)
             api.delete(f"{CLAIMS}/data")
 
-            told = until(api, localpv_clean_refused_total=1, localpv_disks_identity_mismatch=1)
-            assert told['localpv_clean_refused_total{reason="IdentityChanged"}'] == 1
             failures = "local_volume_provisioner_persistentvolume_delete_failed_total"
+            wanted = ("localpv_clean_refused_total", "localpv_disks_identity_mismatch", failures)
+            told = until(api, **dict.fromkeys((*wanted, "local_volume_provisioner_proctable_failed"), 1))
+            assert told['localpv_clean_refused_total{reason="IdentityChanged"}'] == 1
             assert told[f'{failures}{{mode="Block",type="process"}}'] == 1
             assert told["local_volume_provisioner_proctable_failed"] == 1
             assert told["localpv_clean_oldest_order_seconds"] > 0
@@ -252,9 +252,13 @@ def test_agent_is_ready_only_when_it_has_seen_its_disks_and_each_program_tells_i
                     lambda: 'localpv_disks{storage_class="fast",phase="Published"} 1\n' in ask(agent, "/metrics")[1],
                     "the agent tells of the disk",
                 )
+                counted = "local_volume_provisioner_persistentvolume_discovery_total"
+                wire.eventually(
+                    lambda: _sum(samples(ask(manager, "/metrics")[1]), counted), "the manager has counted the volume"
+                )
                 told = samples(ask(manager, "/metrics")[1])
                 assert told['leader_election_master_status{name="localpv-manager"}'] == 1
-                assert _sum(told, "local_volume_provisioner_persistentvolume_discovery_total") == 1
+                assert _sum(told, counted) == 1
                 assert _sum(told, "localpv_disks") == 0, "disks are told by their agent alone, or sums would be wrong"
                 assert "localpv_volumes" not in observe.families(ask(agent, "/metrics")[1])
 

@@ -74,6 +74,15 @@ def _free_port() -> int:
         return port
 
 
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url) as answer:
+            return bool(answer.status == 200)
+    except urllib.error.HTTPError as error:
+        error.close()
+        return False
+
+
 def _offered(api: wire.Api, count: int) -> list[str]:
     wire.eventually(lambda: len(api.get(VOLUMES)["items"]) == count, f"{count} volumes are offered")
     return [Path(volume["spec"]["local"]["path"]).name for volume in api.get(VOLUMES)["items"]]
@@ -89,8 +98,7 @@ def test_agent_and_manager_offer_disks_and_answer_probes(api: wire.Api, tmp_path
         with program("agent", *_options(tmp_path), *state, folder=tmp_path):
             assert _offered(api, 1) == ["one"]
             for path in ("livez", "readyz"):
-                with urllib.request.urlopen(f"http://{probes}/{path}") as answer:
-                    assert answer.status == 200
+                wire.eventually(lambda path=path: _answers(f"http://{probes}/{path}"), f"{path} is well")
             with pytest.raises(urllib.error.HTTPError):
                 urllib.request.urlopen(f"http://{probes}/else")
         # Without an agent nothing is found; another one goes on where the first stopped.

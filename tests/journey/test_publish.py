@@ -224,8 +224,9 @@ async def test_disk_of_a_renamed_class_is_offered_as_soon_as_its_old_volume_is_g
         manager.configure(renamed.configuration())
         again = await renamed.finds()
         assert again.spec.path == disk.spec.path
-        taken = await place.until_disk(again.key, lambda found: found.status.conditions)
-        assert taken.status.conditions[0].reason == "PathTaken"
+        await place.until_disk(
+            again.key, lambda found: [each.reason for each in found.status.conditions] == ["PathTaken"]
+        )
 
         await place.reports(disk.key, phase=Phase.UNAVAILABLE, eligible=False, reason="ClassRemoved")
         await place.until_gone(volume.key)

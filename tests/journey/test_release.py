@@ -41,8 +41,8 @@ async def test_released_disk_is_offered_again_only_after_a_verified_cleaning(pla
         await place.reports(disk.key, phase=Phase.AVAILABLE, eligible=True)
         second = await place.published(disk.key)
         assert (second.key, second.metadata.uid == first.metadata.uid) == (first.key, False)
-        told = await place.told(first.key)
-        assert {"VolumePublished", "CleaningStarted", "CleaningFinished", "VolumeDelete"} <= told
+        for reason in ("VolumePublished", "CleaningStarted", "CleaningFinished", "VolumeDelete"):
+            await place.until_told(first.key, reason)
 
 
 @pytest.mark.seed("DEL-9")

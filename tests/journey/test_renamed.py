@@ -24,11 +24,7 @@ def node(tmp_path: Path) -> Iterator[Node]:
 
 
 def until(node: Node, entry: str, word: str) -> str:
-    def is_so() -> object:
-        found = reason(node, entry)
-        return found if found["reason"] == word else None
-
-    return str(wire.eventually(is_so, f"{entry} says {word}")["message"])
+    return str(reason(node, entry, word)["message"])
 
 
 def test_bound_directory_that_is_renamed_is_not_offered_again_with_its_data(node: Node) -> None:

@@ -11,12 +11,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.contract import wire
+from tests.contract import custom, wire
 
 from localpv.api import crds
 from localpv.testing.waiting import PATIENCE_SECONDS
 
-DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 NO_DISKS = "placing-none:\n  hostDir: /nowhere\n  mountDir: /nowhere\n"
 
 
@@ -31,9 +30,9 @@ def beside(target: wire.Target) -> Iterator[None]:
         api = wire.Api(target, target.token)
         stack.callback(api.close)
         stack.callback(api.clean_up)
-        if api.send("POST", DEFINITIONS, crds.load("localdisks")).code == 201:
-            path = "/apis/localpv.dev/v1alpha1/localdisks"
-            wire.eventually(lambda: api.send("GET", path).code == 200, "LocalDisks are served")
+        definition = crds.load("localdisks")
+        if api.gone(f"{custom.DEFINITIONS}/{definition['metadata']['name']}"):
+            custom.define(api, definition)
         config = folder / "config"
         config.mkdir()
         (config / "storageClassMap").write_text(NO_DISKS)

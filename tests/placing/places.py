@@ -136,11 +136,6 @@ class Place:
         assert not claim["spec"].get("volumeName") or BIND_COMPLETED not in claim["metadata"].get("annotations", {})
         return claim
 
-    def settled(self, name: str) -> str:
-        """The phase of a claim, after whoever binds has looked at everything."""
-        self.fence()
-        return str(self.get_claim(name)["status"]["phase"])
-
     def settled_volume(self, name: str) -> str:
         self.fence()
         return str(self.get_volume(name)["status"]["phase"])

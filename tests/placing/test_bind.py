@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.contract import builders
+from tests.contract import builders, wire
 from tests.placing.places import BIND_COMPLETED, BOUND_BY_CONTROLLER, Place
 
 
@@ -161,8 +161,13 @@ def test_of_more_claims_than_volumes_some_wait(place: Place) -> None:
     claims = [place.claim() for _ in range(5)]
     for volume in volumes:
         place.until_volume(volume, "Bound")
-    phases = [place.settled(claim) for claim in claims]
-    assert sorted(phases) == ["Bound"] * 3 + ["Pending"] * 2
+
+    def phases() -> list[str]:
+        return sorted(place.get_claim(claim)["status"]["phase"] for claim in claims)
+
+    wire.eventually(lambda: phases().count("Bound") == 3, "three have a volume")
+    place.fence()
+    assert phases() == ["Bound"] * 3 + ["Pending"] * 2
 
 
 def test_a_claim_gets_a_default_class_that_comes_later(place: Place) -> None:

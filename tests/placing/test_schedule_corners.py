@@ -81,6 +81,8 @@ def test_two_pods_that_race_for_a_claim_for_one_pod_only(cluster: Cluster, place
     node = cluster.node()
     place.available(node=node, accessModes=["ReadWriteOncePod"])
     claim = place.claim(accessModes=["ReadWriteOncePod"])
+    # Who is tried before the claim is known comes after the other one.
+    cluster.fence()
     pods = [cluster.pod(claim), cluster.pod(claim)]
     assert cluster.until_node(pods[0]) == node
     cluster.until_refused(pods[1], "ReadWriteOncePod")
@@ -105,6 +107,7 @@ def test_a_volume_reserved_on_a_node_that_will_not_do_is_not_replaced(cluster: C
     name = builders.unique("claim")
     place.available(node=full, claim=place.reference(name))
     place.claim(name=name)
+    cluster.fence()
     pod = cluster.pod(name, requests={"cpu": "2"})
     cluster.until_refused(pod, "1 Insufficient cpu")
     cluster.stays_without_node(pod)

@@ -102,6 +102,8 @@ def test_a_group_goes_where_all_of_its_pods_have_room_together(ours: Place, clus
     # The group is complete only after both pods are there: a pod that comes later must take what it finds.
     names = [builders.unique("claim") for _ in range(2)]
     pods = [cluster.pod(name, requests={"cpu": "2"}) for name in names]
+    for name, pod in zip(names, pods, strict=True):
+        cluster.until_refused(pod, f'persistentvolumeclaim "{name}" not found.')
     for name in names:
         ours.claim(name=name, annotations=GROUP)
     assert [cluster.until_node(pod) for pod in pods] == [two, two]

@@ -61,6 +61,7 @@ def test_the_smallest_volume_of_the_node_is_taken(cluster: Cluster, place: Place
     right = place.available(node=node, size="10Gi")
     place.available(node=node, size="1Gi")
     claim = place.claim(size="5Gi")
+    cluster.fence()
     cluster.placed(claim)
     assert place.until_claim(claim, "Bound")["spec"]["volumeName"] == right
 
@@ -95,6 +96,7 @@ def test_the_large_claim_gets_the_large_volume_whatever_their_order(cluster: Clu
     node = cluster.node()
     small, large = place.available(node=node, size="5Gi"), place.available(node=node, size="50Gi")
     wants_large, wants_small = place.claim(size="20Gi"), place.claim(size="1Gi")
+    cluster.fence()
     cluster.placed(wants_large, wants_small)
     assert place.until_claim(wants_large, "Bound")["spec"]["volumeName"] == large
     assert place.until_claim(wants_small, "Bound")["spec"]["volumeName"] == small
@@ -120,6 +122,7 @@ def test_a_volume_that_was_reserved_for_the_claim_draws_the_pod(cluster: Cluster
     place.available(node=home, size="50Gi", claim=place.reference(name))
     place.available(node=home, size="2Gi")
     place.claim(name=name)
+    cluster.fence()
     assert cluster.placed(name) == home
 
 
@@ -232,6 +235,7 @@ def test_a_claim_whose_volume_is_gone_is_named(cluster: Cluster, place: Place) -
     cluster.node()
     volume = place.available(node="elsewhere")
     claim, _ = place.bound()
+    place.until_volume(volume, "Bound")
     place.api.delete(place.volume_path(volume))
     place.api.merge(place.volume_path(volume), {"metadata": {"finalizers": None}})
     place.until_claim(claim, "Lost")
@@ -277,6 +281,7 @@ def test_a_volume_that_is_there_is_preferred_to_one_to_be_made(cluster: Cluster,
     node = cluster.node()
     volume = place.available(node=node)
     claim = place.claim()
+    cluster.fence()
     assert cluster.placed(claim) == node
     assert place.until_claim(claim, "Bound")["spec"]["volumeName"] == volume
 

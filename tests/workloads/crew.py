@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 import uuid
 from collections.abc import Callable
@@ -61,6 +62,10 @@ def name_of(obj: Object) -> str:
     return str(obj["metadata"]["name"])
 
 
+class Gone(AssertionError):
+    """There is no such pod."""
+
+
 @dataclass(frozen=True, slots=True)
 class Crew:
     api: wire.Api
@@ -105,8 +110,12 @@ class Crew:
         return wire.eventually(look, what)
 
     def until_pods(self, count: int, labels: str = "") -> list[Object]:
-        self.until(lambda: len(self.pods(labels)) == count, f"{count} pods {labels}")
-        return self.pods(labels)
+        def counted() -> tuple[list[Object]] | None:
+            pods = self.pods(labels)
+            return (pods,) if len(pods) == count else None
+
+        (found,) = self.until(counted, f"{count} pods {labels}") or ([],)
+        return found
 
     def until_names(self, *names: str) -> None:
         self.until(lambda: self.names() == sorted(names), f"pods {names}")
@@ -142,12 +151,17 @@ class Crew:
         later.say(name_of(pod), "Succeeded")
         later.until(lambda: later.status("jobs", "later", BATCH).get("completionTime"), "a later job is complete")
 
-    def garbage_fence(self) -> None:
-        """Wait until an object that came later has been collected, for its owner is not there."""
+    def garbage_fence(self, later: Object | None = None) -> None:
+        """Wait until an object that came later has been collected, for its owner is not there.
+
+        The collector hears of each kind on its own: only of what is of the same kind has it seen all that was before.
+        """
         owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "nobody", "uid": str(uuid.uuid4())}
-        made = builders.config_map()
+        made = later or builders.config_map()
         made["metadata"]["ownerReferences"] = [owner]
-        path = self.space.core("configmaps", name_of(self.api.post(self.space.core("configmaps"), made)))
+        name = name_of(self.create(made))
+        plural, group = f"{made['kind'].lower()}s", made["apiVersion"]
+        path = self.space.core(plural, name) if group == "v1" else self.space.of(group, plural, name)
         self.until(lambda: self.api.gone(path), "what has lost its owner is gone")
 
     # Doing what users do.
@@ -184,7 +198,11 @@ class Crew:
             "lastTransitionTime": since or time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         }
         body = {"status": {"phase": phase, "conditions": [condition], **status}}
-        self.api.merge(self.space.core("pods", pod, "status"), body)
+        path = self.space.core("pods", pod, "status")
+        answer = self.api.send("PATCH", path, body, content_type=wire.MERGE_PATCH)
+        if answer.code == 404:
+            raise Gone(pod)
+        assert answer.code == 200, answer.raw
 
     def make_ready(self, *pods: str) -> None:
         for pod in pods:
@@ -193,10 +211,17 @@ class Crew:
     def make_all_ready(self, labels: str = "") -> None:
         for pod in self.pods(labels):
             if not is_ready(pod):
-                self.make_ready(name_of(pod))
+                # A controller may delete a pod between the two.
+                with contextlib.suppress(Gone):
+                    self.make_ready(name_of(pod))
 
-    def bind(self, pod: str, node: str = "nowhere") -> None:
-        """Give a pod a node, so that its deletion waits for one who never comes."""
+    def bind(self, pod: str, node: str = "") -> None:
+        """Give a pod a node, so that its deletion waits for one who never comes.
+
+        The node is not there, and kube-controller-manager deletes all pods of such a node when it has known one of them
+        for 40 s: those of tests before this one stay for longer, so every test has a node of its own.
+        """
+        node = node or f"nowhere-{self.space.name}"
         body = {
             "apiVersion": "v1",
             "kind": "Binding",

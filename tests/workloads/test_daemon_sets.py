@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from tests.contract import wire
+from tests.contract import builders, wire
 from tests.workloads.crew import Crew, Object, image_of, name_of, template, workload
 
 NEW = "registry.invalid/app:2"
@@ -107,15 +107,23 @@ def test_node_that_comes_gets_a_pod_and_one_that_no_longer_suits_loses_it(crew: 
 
 
 def test_tainted_node_gets_no_pod_and_keeps_the_one_it_has(crew: Crew, nodes: Nodes) -> None:
-    first, second = nodes.add("a", "b")
-    nodes.taint(second, [{"key": "dedicated", "value": "x", "effect": "NoSchedule"}])
+    taints = [{"key": "dedicated", "value": "x", "effect": "NoSchedule"}]
+    (second,) = nodes.add("b", workloads="elsewhere")
+    # Both at once, for the controller must not see it without the taint, and before the node that gets a pod.
+    crew.api.merge(f"/api/v1/nodes/{second}", {"metadata": {"labels": nodes.label}, "spec": {"taints": taints}})
+    (first,) = nodes.add("a")
     crew.create(daemon_set(nodes))
     until_places(crew, [first])
     bind_all(crew)
-    nodes.taint(first, [{"key": "dedicated", "value": "x", "effect": "NoSchedule"}])
-    # Nothing is to be done, so kube-controller-manager counts again only when it looks at the set for some reason.
-    crew.change("daemonsets", "log", {"metadata": {"annotations": {"look": "again"}}})
-    crew.until_status("daemonsets", "log", desiredNumberScheduled=0, numberMisscheduled=1)
+    nodes.taint(first, taints)
+
+    def counted() -> bool:
+        # Nothing is to be done, so kube-controller-manager counts again only when it looks at the set for some reason.
+        crew.change("daemonsets", "log", {"metadata": {"annotations": {"look": builders.unique("again")}}})
+        status = crew.status("daemonsets", "log")
+        return (status["desiredNumberScheduled"], status["numberMisscheduled"]) == (0, 1)
+
+    crew.until(counted, "the pod is where it would not be put")
     crew.fence("daemonsets", "log")
     assert places(crew) == [first], "what is there may stay"
 

@@ -202,9 +202,11 @@ def test_sets_and_pods_go_with_the_deployment(crew: Crew, policy: str) -> None:
 def test_set_without_owner_is_taken_in(crew: Crew) -> None:
     crew.create(deployment(replicas=1))
     crew.until_pods(1)
+    crew.garbage_fence(workload("ReplicaSet", "later", replicas=0))
     crew.api.delete(crew.space.of("apps/v1", "deployments", "web"), propagationPolicy="Orphan")
     crew.until(lambda: crew.api.gone(crew.space.of("apps/v1", "deployments", "web")), "the deployment is gone")
     (before,) = crew.list("replicasets")
+    crew.fence("replicasets", name_of(before))
     crew.create(deployment(replicas=1))
 
     def owner() -> object:

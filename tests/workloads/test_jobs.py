@@ -26,8 +26,11 @@ def running(crew: Crew) -> list[str]:
 
 
 def until_running(crew: Crew, count: int) -> list[str]:
-    crew.until(lambda: len(running(crew)) == count, f"{count} pods that have not ended")
-    return running(crew)
+    def counted() -> list[str] | None:
+        names = running(crew)
+        return names if len(names) == count else None
+
+    return crew.until(counted, f"{count} pods that have not ended") or []
 
 
 def conditions(crew: Crew) -> dict[str, str]:

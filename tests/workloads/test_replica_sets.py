@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.contract import wire
+from tests.contract import builders, wire
 from tests.workloads.crew import Crew, name_of, template, workload
 
 
@@ -91,8 +91,12 @@ def test_fewer_replicas_give_up_the_pods_that_serve_least(crew: Crew) -> None:
 def test_orphan_that_the_selector_means_is_taken_in(crew: Crew) -> None:
     pod = template()
     crew.api.post(crew.space.core("pods"), {"metadata": {"name": "stray", **pod["metadata"]}, "spec": pod["spec"]})
+    # A set whose pod came later has counted it: so the stray was seen, and not too many pods are made beside it.
+    labels = {"app": "later"}
+    crew.create(replica_set("later", 1, selector={"matchLabels": labels}, template=template(labels=labels)))
+    crew.until_status("replicasets", "later", replicas=1)
     crew.create(replica_set(replicas=2))
-    crew.until_pods(2)
+    crew.until_pods(2, "app=demo")
     owner = crew.until(
         lambda: crew.api.get(crew.space.core("pods", "stray"))["metadata"].get("ownerReferences"), "an owner"
     )
@@ -141,6 +145,7 @@ def test_pods_go_with_their_set(crew: Crew) -> None:
 def test_pods_can_stay_without_their_set(crew: Crew) -> None:
     crew.create(replica_set(replicas=2))
     before = [name_of(pod) for pod in crew.until_pods(2)]
+    crew.garbage_fence(builders.pod())
     crew.api.delete(crew.space.of("apps/v1", "replicasets", "one"), propagationPolicy="Orphan")
     crew.until(lambda: crew.api.gone(crew.space.of("apps/v1", "replicasets", "one")), "the set is gone")
     assert crew.names() == sorted(before)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.contract import builders
 from tests.workloads.crew import Crew, Object, claim_template, image_of, name_of, workload
 
 OLD, NEW = "registry.invalid/app:1", "registry.invalid/app:2"
@@ -246,14 +247,19 @@ def test_claim_that_a_waiting_pod_lost_is_made_again(crew: Crew) -> None:
     path = crew.space.core("persistentvolumeclaims", "data-db-0")
     crew.api.merge(path, {"metadata": {"finalizers": None}})
     crew.api.delete(path)
-    # kube-controller-manager does not watch claims for this: it sees the loss when it looks at the set for some reason.
-    crew.change("statefulsets", "db", {"metadata": {"annotations": {"look": "again"}}})
-    crew.until(lambda: crew.claims().get("data-db-0", {"metadata": {"uid": uid}})["metadata"]["uid"] != uid, "another")
+
+    def another() -> bool:
+        # kube-controller-manager does not watch claims for this: it sees the loss when it looks at the set again.
+        crew.change("statefulsets", "db", {"metadata": {"annotations": {"look": builders.unique("again")}}})
+        return bool(crew.claims().get("data-db-0", {"metadata": {"uid": uid}})["metadata"]["uid"] != uid)
+
+    crew.until(another, "another claim")
 
 
 def test_pod_without_owner_is_taken_in_by_its_name(crew: Crew) -> None:
     crew.create(stateful_set(1, claims=False))
     crew.until_names("db-0")
+    crew.garbage_fence(builders.pod())
     crew.api.delete(crew.space.of("apps/v1", "statefulsets", "db"), propagationPolicy="Orphan")
     crew.until(lambda: crew.api.gone(crew.space.of("apps/v1", "statefulsets", "db")), "the set is gone")
     uid = crew.pods()[0]["metadata"]["uid"]
