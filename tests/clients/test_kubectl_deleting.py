@@ -63,5 +63,5 @@ def test_wait_for_condition_value_creation_and_deletion(kubectl: Kubectl, api: A
 
 def test_wait_gives_up(kubectl: Kubectl, api: Api) -> None:
     api.post(kubectl.space.core("pods"), builders.pod("p"))
-    said = kubectl("wait", "pod/p", "--for=condition=Ready", "--timeout=1s", expect=1)
+    said = kubectl("wait", "pod/p", "--for=condition=Ready", "--timeout=10s", expect=1)
     assert "timed out waiting for the condition" in said

@@ -113,7 +113,7 @@ def test_watch_stream(core: client.CoreV1Api, swept: Space) -> None:
     core.delete_namespaced_secret("one", swept.name)
     stream = watch.Watch()
     seen: list[str] = []
-    for event in stream.stream(core.list_namespaced_secret, swept.name, resource_version=version, timeout_seconds=10):
+    for event in stream.stream(core.list_namespaced_secret, swept.name, resource_version=version, timeout_seconds=100):
         seen.append(event["type"])
         if len(seen) == 3:
             stream.stop()
@@ -150,7 +150,10 @@ def test_informer_follows_the_namespace(core: client.CoreV1Api, swept: Space) ->
         saw(MODIFIED, "after")
         core.delete_namespaced_secret("before", swept.name)
         saw(DELETED, "before")
-        assert [item.metadata.name for item in informer.cache.list()] == ["after"]
+        wire.eventually(
+            lambda: [item.metadata.name for item in informer.cache.list()] == ["after"],
+            "the cache follows what is told",
+        )
     finally:
         informer.stop()
 

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 
 from tests.contract import wire
 
+from localpv.testing.waiting import PATIENCE_SECONDS
+
 STATUS_LINE = re.compile(rb"HTTP/(1\.[01]) ([1-5][0-9]{2}) [\x20-\x7e]*")
 HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\x20-\x7e\x80-\xff\t]*)")
 
@@ -39,7 +41,7 @@ def request(method: bytes, target: bytes, headers: Sequence[tuple[bytes, bytes]]
 class Connection:
     """One kept-alive connection, opened again when the server said that it closes it."""
 
-    def __init__(self, target: wire.Target, *, timeout: float = 30.0) -> None:
+    def __init__(self, target: wire.Target, *, timeout: float = PATIENCE_SECONDS) -> None:
         self._target = target
         self._timeout = timeout
         self._socket: ssl.SSLSocket | None = None

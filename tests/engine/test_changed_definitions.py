@@ -19,7 +19,12 @@ def test_objects_from_before_a_change_of_their_schema_are_defaulted_after_a_rest
         api.post(kind.path(space), kind.object("old", spec={"size": 1}))
         versions = [custom.a_version("v1", new)]
         api.merge(f"{custom.DEFINITIONS}/{kind.name}", {"spec": {"versions": versions}})
-        api.post(kind.path(space), kind.object("young", spec={"mode": "slow"}))
+        young = kind.object("young", spec={"mode": "slow"})
+        wire.eventually(
+            lambda: api.post(kind.path(space), young, dryRun="All")["spec"] == young["spec"],
+            "the new schema is in force",
+        )
+        api.post(kind.path(space), young)
         api.close()
     with engine_process.running(data=tmp_path / "data") as engine:
         target = wire.read_kubeconfig(engine.kubeconfig)

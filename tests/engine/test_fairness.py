@@ -13,6 +13,7 @@ from tests import engine_process
 from tests.contract import builders, wire
 
 from localpv.engine.apiserver import transfer
+from localpv.testing.waiting import PATIENCE_SECONDS
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -66,12 +67,12 @@ def test_a_watcher_that_falls_too_far_behind_is_told_to_list_again(
     _, target = server
     client = wire.Api(target, target.token)
     version = client.get(CONFIG_MAPS, limit=1)["metadata"]["resourceVersion"]
-    slow = _raw_get(target, f"{CONFIG_MAPS}?watch=true&resourceVersion={version}&timeoutSeconds=100")
+    slow = _raw_get(target, f"{CONFIG_MAPS}?watch=true&resourceVersion={version}&timeoutSeconds=250")
     client.post(CONFIG_MAPS, builders.config_map("churn", data={"a": ""}))
     # More than the history keeps of one resource in bytes (see HISTORY_BYTES), so the slow one cannot catch up.
     for number in range(60):
         client.merge(f"{CONFIG_MAPS}/churn", {"data": {"a": chr(97 + number % 26) * 500_000}})
-    slow.settimeout(30)
+    slow.settimeout(PATIENCE_SECONDS)
     text = b""
     while b'"code":410' not in text[-2000:]:
         piece = slow.recv(1 << 20)

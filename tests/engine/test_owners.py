@@ -13,6 +13,8 @@ import pytest
 from tests import engine_process
 from tests.contract import builders, wire
 
+from localpv.testing.waiting import PATIENCE_SECONDS
+
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
 
@@ -92,7 +94,7 @@ def test_an_owner_of_thousands_goes_without_holding_up_others(
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda part: _dependents(target, owner, range(part, count, 8)), range(8)))
     api.delete(f"{CONFIG_MAPS}/crowd-owner", {"propagationPolicy": "Foreground"})
-    longest, deadline = 0.0, time.monotonic() + 60
+    longest, deadline = 0.0, time.monotonic() + PATIENCE_SECONDS
     while not api.gone(f"{CONFIG_MAPS}/crowd-owner"):
         began = _processor_seconds(engine.process.pid)
         api.get("/api/v1/namespaces/default")

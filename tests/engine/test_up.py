@@ -152,12 +152,12 @@ def test_a_terminal_gets_a_live_view_that_ends_with_ctrl_c(tmp_path: Path) -> No
     )
     os.close(terminal)
     try:
-        seen = _read_until(screen, b"local-demo", 20)
+        seen = _read_until(screen, b"local-demo")
         assert b"ready https://" in seen
-        assert b"export KUBECONFIG=" in _read_until(screen, b"export KUBECONFIG=", 10)
+        assert b"export KUBECONFIG=" in _read_until(screen, b"export KUBECONFIG=")
         process.send_signal(signal.SIGINT)
         with contextlib.suppress(OSError):  # the terminal closes with its last process
-            seen += _read_until(screen, b"\0never", 20)
+            seen += _read_until(screen, b"\0never")
         assert process.wait(PATIENCE_SECONDS) == 0
         assert b"Traceback" not in seen
     finally:
@@ -167,8 +167,8 @@ def test_a_terminal_gets_a_live_view_that_ends_with_ctrl_c(tmp_path: Path) -> No
         Machine(tmp_path).close()
 
 
-def _read_until(screen: int, wanted: bytes, seconds: float) -> bytes:
-    seen, deadline = b"", time.monotonic() + seconds
+def _read_until(screen: int, wanted: bytes) -> bytes:
+    seen, deadline = b"", time.monotonic() + PATIENCE_SECONDS
     while wanted not in seen and (left := deadline - time.monotonic()) > 0:
         if select.select([screen], [], [], left)[0]:
             piece = os.read(screen, 65536)
