@@ -103,7 +103,7 @@ def make_root(root: Path) -> Fresh:
     )
     hook = "--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr"
     command = ["mmdebstrap", "--mode=root", "--variant=minbase", hook, "--include=make,usr-is-merged", suite, str(root)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=READY_SECONDS, check=False)
     if done.returncode != 0:
         raise Failed(f"mmdebstrap exited with {done.returncode}: {done.stderr[-1000:]}")
     for name in COPIED:
@@ -139,7 +139,7 @@ def run_until_ready(fresh: Fresh) -> None:
         if not ready:
             raise Failed("make run ended before it was ready")
         os.killpg(process.pid, signal.SIGINT)
-        rest, _ = process.communicate(timeout=60)
+        rest, _ = process.communicate(timeout=READY_SECONDS)
         # make calls its own end by Ctrl-C an error; whoever looks for what failed must not find that.
         for line in [line for line in rest.splitlines() if not line.startswith("make: ***")][-3:]:
             print(f"  {line}")

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parent.parent.parent
 INSIDE = "LOCALPV_VM_FOLDER" in os.environ and SHARED.is_dir()
 """Whether this is the virtual machine."""
 
-TEST_SECONDS = 300
+TEST_SECONDS = 1200
 """Emulated, all takes ten times as long."""
 
 

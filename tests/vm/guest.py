@@ -26,7 +26,7 @@ from tests.vm import disks, kernel
 from tests.vm.disks import Disk
 
 MEMORY_MIB = 1024
-LIMIT_SECONDS = 1200.0
+LIMIT_SECONDS = 3600.0
 LOAD = ("virtio_scsi", "sd_mod", "ahci", "nvme", "virtio_blk", "dm-mod", "loop")
 PASSED_ON = ("CI", "PYTEST_ADDOPTS", "PYTHONPATH", "TERM")
 FAILED, TIMED_OUT = 125, 124

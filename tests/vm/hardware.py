@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-TOOL_SECONDS = 120.0
+TOOL_SECONDS = 400.0
 SECRET = b"the old tenant's secret "
 CHUNK = 1024 * 1024
 
@@ -21,7 +22,7 @@ def run(*words: str | Path) -> str:
 
 def settle() -> None:
     """Return when udev has nothing left to do."""
-    run("udevadm", "settle", "--timeout=120")
+    run("udevadm", "settle", "--timeout=390")
 
 
 def device(serial: str) -> Path:
@@ -45,11 +46,13 @@ def find_all(serial: str) -> list[Path]:
 
 def _serial(name: str) -> str:
     """The serial number; asked of the kernel, for udev's programs take a tenth of a second each."""
+    folder = Path("/sys/block") / name
     for file in ("serial", "device/serial"):
-        if (path := Path("/sys/block") / name / file).exists():
-            return path.read_text().strip()
-    page = (Path("/sys/block") / name / "device" / "vpd_pg80").read_bytes()
-    return page[4:].decode().strip()
+        with contextlib.suppress(OSError):
+            return (folder / file).read_text().strip()
+    with contextlib.suppress(OSError):
+        return (folder / "device" / "vpd_pg80").read_bytes()[4:].decode().strip()
+    return ""  # it was pulled at this moment
 
 
 def fill(path: Path) -> None:
@@ -61,6 +64,7 @@ def fill(path: Path) -> None:
         for _ in range(size // CHUNK):
             disk.write(chunk)
         os.fsync(disk.fileno())
+    settle()  # udev looks at what was written, and who is to be cleaned waits for that
 
 
 def old_mib(path: Path) -> int:
@@ -83,6 +87,7 @@ def _chunks(path: Path) -> Iterator[bytes]:
 def blank(path: Path) -> None:
     """A disk as it comes from the factory."""
     run("blkdiscard", "-z", "-f", path)
+    settle()  # the kernel does not read the table of a disk whose partitions are open
     run("blockdev", "--rereadpt", path)
     settle()
 

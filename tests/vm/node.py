@@ -19,7 +19,7 @@ T = TypeVar("T")
 VOLUMES = "/api/v1/persistentvolumes"
 CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
 DISKS = "/apis/localpv.dev/v1alpha1/localdisks"
-PATIENCE_SECONDS = 120.0
+PATIENCE_SECONDS = 400.0
 """Emulated, all takes ten times as long."""
 
 RULED = Path("/dev/disk/localpv")
@@ -86,7 +86,7 @@ class Node:
     def stop(self) -> None:
         if self._process is not None:
             self._process.send_signal(signal.SIGTERM)
-            self._process.wait(60)
+            self._process.wait(PATIENCE_SECONDS)
             assert self._process.stdout is not None
             self._process.stdout.close()
             if self.api is not None:

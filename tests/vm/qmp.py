@@ -14,7 +14,7 @@ from tests.vm.disks import MIB, Disk
 
 PORT = Path("/dev/virtio-ports/control")
 SHARED = Path("/run/vm")
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 400.0
 
 
 class Emulator:

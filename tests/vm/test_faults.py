@@ -47,6 +47,7 @@ class Faulty:
         self._load(self._sound())
 
     def hang(self) -> None:
+        hardware.settle()  # or udev hangs with it, and all that waits for udev
         run("dmsetup", "suspend", "--noflush", "--nolockfs", NAME)
 
     def go_on(self) -> None:

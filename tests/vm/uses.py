@@ -32,6 +32,7 @@ def raid_array(device: Path) -> Iterator[Path]:
     try:
         yield array
     finally:
+        hardware.settle()  # udev has it open while it looks
         run("mdadm", "--stop", array)
 
 
