@@ -34,7 +34,7 @@ class Probed:
         self.checks: dict[str, Callable[[], bool]] = {}
         self.health = Health(f"127.0.0.1:{self.port}", registry=self.registry, checks=self.checks)
 
-    def ask_now(self, path: str, method: str = "GET", timeout: float = 10.0) -> tuple[int, str, str]:
+    def ask_now(self, path: str, method: str = "GET", timeout: float = PATIENCE_SECONDS) -> tuple[int, str, str]:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
         try:
             connection.request(method, path)
@@ -91,7 +91,7 @@ async def test_program_whose_event_loop_stands_still_is_not_live(probed: Probed)
 
     asking = threading.Thread(target=ask)
     asking.start()
-    asking.join(10)  # meanwhile the loop stands still
+    asking.join(PATIENCE_SECONDS)  # meanwhile the loop stands still
     assert [type(answer) for answer in answers] == [TimeoutError]
     assert await probed.code("/livez") == 200
 
@@ -134,6 +134,7 @@ async def test_connections_that_say_nothing_are_bounded_and_closed(
         assert [await reader.read() for reader, _ in idle] == [b"", b"", b""]
     for _, writer in idle:
         writer.close()
+    monkeypatch.setattr(healths, "REQUEST_SECONDS", PATIENCE_SECONDS)
     assert await probed.code("/livez") == 200
 
 

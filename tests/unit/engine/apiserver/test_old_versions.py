@@ -11,6 +11,7 @@ import aiohttp
 import pytest
 
 from localpv.engine.apiserver.server import ApiServer, Settings
+from localpv.testing.waiting import eventually
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -77,6 +78,10 @@ async def test_next_page_of_a_compacted_version_is_gone_and_says_how_to_go_on(
     server: ApiServer, client: Client
 ) -> None:
     await _fill(client)
+    kind = server.kinds.find("", "v1", "configmaps")
+    assert kind is not None
+    there = server.store.table(kind.resource.storage_prefix).rows
+    await eventually(lambda: "default/kube-root-ca.crt" in there, what="the server's certificate is there")
     _, page = await client.call("GET", CONFIG_MAPS, limit="2")
     await client.call("POST", CONFIG_MAPS, {"metadata": {"name": "d"}})
     server.store.compact(server.store.revision)

@@ -17,7 +17,7 @@ from localpv.api.pod_logs import PodLogOptions
 from localpv.engine.apiserver.server import ApiServer, Settings
 from localpv.errors import BadRequest, HostError, Unavailable
 from localpv.host.model.processes import Process
-from localpv.testing.waiting import PATIENCE_SECONDS
+from localpv.testing.waiting import PATIENCE_SECONDS, eventually
 
 POD = {
     "apiVersion": "v1",
@@ -260,9 +260,9 @@ async def test_command_reads_input_until_the_client_closes_it(http: aiohttp.Clie
 
 
 async def test_command_ends_when_its_client_goes(http: aiohttp.ClientSession, pods: LocalPods) -> None:
-    query = command("sleep", "60")
+    query = command("sleep", "3600")
     async with http.ws_connect(f"{PODS}/web/exec", params=query, protocols=("v5.channel.k8s.io",)):
-        pass
+        await eventually(lambda: pods.started, what="the command runs")
     async with asyncio.timeout(PATIENCE_SECONDS):
         assert await pods.started[0].wait() != 0
 

@@ -33,7 +33,7 @@ class Disk:
 
     async def until_one_waits(self) -> None:
         """Wait until a write is held."""
-        assert await asyncio.to_thread(self._waits.wait, 10)
+        assert await asyncio.to_thread(self._waits.wait, PATIENCE_SECONDS)
 
     def passing(self) -> None:
         if not self._goes_on.is_set():

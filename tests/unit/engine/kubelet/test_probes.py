@@ -21,6 +21,7 @@ from localpv.engine.kubelet.probes import Health, Prober
 from localpv.host.containers import Bundle
 from localpv.testing.clock import FakeClock
 from localpv.testing.fake_containers import FakeContainers, FakeSandboxes
+from localpv.testing.waiting import PATIENCE_SECONDS
 
 BUNDLE = Bundle(id="uid.main.0", folder=Path("/nowhere"), log=Path("/nowhere"))
 CHECK = {"exec": {"command": ["check"]}, "periodSeconds": 10, "failureThreshold": 3}
@@ -143,7 +144,8 @@ def port() -> Iterator[int]:
 
 async def ask(probe: dict[str, Any], **more: Any) -> str:
     of = msgspec.convert(container(**more), kinds.Container)
-    return await Bench().prober.ask(msgspec.convert(probe, kinds.Probe), of, BUNDLE, Path("/nowhere"))
+    patient = msgspec.convert({**probe, "timeoutSeconds": int(PATIENCE_SECONDS)}, kinds.Probe)
+    return await Bench().prober.ask(patient, of, BUNDLE, Path("/nowhere"))
 
 
 async def test_request_is_answered_with_a_good_code(port: int) -> None:

@@ -37,7 +37,7 @@ from localpv.manager.release import jobs as cleaning_jobs
 from localpv.manager.release.jobs import Jobs
 from localpv.runtime.clock import SystemClock
 from localpv.testing.api import FakeApi
-from localpv.testing.waiting import PATIENCE_SECONDS
+from localpv.testing.waiting import PATIENCE_SECONDS, eventually
 
 NAMESPACE, JOB = "kube-system", "cleanup-local-pv-1"
 
@@ -118,6 +118,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
             await client.untyped(resource_of("CustomResourceDefinition", "apiextensions.k8s.io")).create(
                 crds.load("localdisks")
             )
+            await eventually(lambda: server.kinds.find("localpv.dev", "v1alpha1", "localdisks"), what="they are served")
             await client.untyped(resource_of("DaemonSet", "apps")).create(agents())
             made = World(client)
             following = asyncio.create_task(made.jobs.cache.run())
