@@ -237,6 +237,9 @@ def _fields(levels: int, width: int) -> dict[str, Any]:
     return custom.an_object({f"field{levels}{each}": _fields(levels - 1, width) for each in range(width)})
 
 
+@pytest.mark.timeout(
+    600
+)  # kube-apiserver works on each of the requests for seconds, on a busy machine for half a minute
 def test_a_schema_may_have_a_megabyte_of_fields(api: Api) -> None:
     """The largest that people install have half of this; there are 14 bytes to a value in them."""
     kind = Kind()

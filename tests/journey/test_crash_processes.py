@@ -133,6 +133,7 @@ def install(server: Server) -> None:
         assert server.ask("POST", "/apis/storage.k8s.io/v1/storageclasses", body)
 
 
+@pytest.mark.timeout(900)  # it goes on until there were enough rounds, which on a busy machine are minutes
 @pytest.mark.seed("DEL-8", "DEL-6", "DSC-7")
 def test_killed_again_and_again_nothing_is_offered_unclean_lost_or_wiped_while_bound(
     cluster: Cluster, disks: list[tuple[str, Folder | Device]]
