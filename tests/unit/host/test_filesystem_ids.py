@@ -176,6 +176,7 @@ def test_generation_that_cannot_be_told_is_none(tmp_path: Path, monkeypatch: pyt
 
     def answers(what: int | OSError) -> None:
         def ioctl(fd: int, request: int, buffer: bytes) -> bytes:
+            assert len(buffer) == 8, "the kernel writes a long"
             if isinstance(what, OSError):
                 raise what
             return struct.pack("II", what, 99)

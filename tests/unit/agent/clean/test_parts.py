@@ -186,6 +186,8 @@ def test_lock_is_one_per_disk_and_names_its_owner(tmp_path: Path) -> None:
     held = one.take("device-8-16", owner="sdb")
     with pytest.raises(errors.DeviceBusy, match="record sdb"):
         other.take("device-8-16", owner="sdc")
+    opened = [path for path in Path("/proc/self/fd").iterdir() if os.path.realpath(path).endswith("/device-8-16.lock")]
+    assert len(opened) == 1, "whoever did not get it has not got it open"
     other.take("device-8-32", owner="sdc").give_up()
     held.give_up()
     other.take("device-8-16", owner="sdc").give_up()

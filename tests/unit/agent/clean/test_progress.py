@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import msgspec
@@ -9,7 +10,7 @@ import pytest
 from tests.unit.agent.clean.world import World
 
 from localpv import errors
-from localpv.agent.clean.progress import Watched
+from localpv.agent.clean.progress import ORDER_SECONDS, Watched
 from localpv.api.kinds.localdisk import Cleaning, DiskKind, LocalDisk, LocalDiskStatus
 from localpv.host.model.methods import Progress
 from localpv.testing.clock import FakeClock
@@ -119,3 +120,26 @@ async def test_bytes_are_counted_on_devices_and_entries_in_directories(
     cleaning = records.written[0].cleaning
     assert cleaning is not None
     assert (cleaning.bytes_done or 0, cleaning.bytes_total or 0, cleaning.entries_done or 0) == counted
+
+
+async def test_record_is_read_after_a_while_in_which_there_is_nothing_to_tell(disk: LocalDisk) -> None:
+    records = Answers(disk)
+    one = watched(disk, records)
+    for now, moves, does in (
+        (0.0, False, "nothing"),
+        (ORDER_SECONDS - 1, False, "nothing"),
+        (ORDER_SECONDS, False, "reads"),
+        (ORDER_SECONDS + 1, False, "nothing"),
+        (ORDER_SECONDS + 2, True, "writes"),
+        (2 * ORDER_SECONDS + 1, False, "nothing"),
+        (2 * ORDER_SECONDS + 2, False, "reads"),
+    ):
+        before, one._writing = len(records.written), None
+        if moves:
+            one._moves(Progress(done=1, total=4))
+        one._write_progress(now)
+        writing: asyncio.Task[None] | None = one._writing
+        if writing is not None:
+            await writing
+        wrote = len(records.written) > before
+        assert (writing is not None, wrote) == (does != "nothing", does == "writes"), now

@@ -71,6 +71,8 @@ async def test_unfinished_write_of_a_crash_is_removed(records: FolderRecords, tm
 def test_second_process_is_kept_out(records: FolderRecords, tmp_path: Path) -> None:
     with pytest.raises(errors.StartError, match="another process"):
         FolderRecords(tmp_path).open()
+    opened = [os.path.realpath(path) for path in Path("/proc/self/fd").iterdir()]
+    assert opened.count(str(tmp_path / ".lock")) == 1
 
 
 def test_folder_that_cannot_be_made_is_said_at_the_start(tmp_path: Path) -> None:

@@ -421,3 +421,10 @@ async def test_only_the_owner_can_read_the_files_also_in_a_folder_that_is_open_t
     await store.close()
     assert set(modes) == {"localpv.db", "localpv.db-wal", "localpv.db-shm"}
     assert set(modes.values()) == {0o600}
+
+
+async def test_whoever_was_woken_by_a_change_is_not_kept() -> None:
+    table = Table("pods")
+    waiting = table.changed()
+    table.apply(Event(Change.ADDED, "a", Row(1, b"{}"), None))
+    assert waiting.done() and not table._waiting

@@ -283,6 +283,19 @@ async def test_data_in_the_folder_of_a_volume_that_is_not_mounted_is_never_remov
     assert (path / "stray").exists()
 
 
+async def test_folder_of_a_pod_stays_while_it_holds_more_than_volumes(machine: Machine) -> None:
+    machine.lookup.offer("/dev/sdb")
+    pod = a_pod(claim_volume())
+    await machine.volumes.set_up(pod)
+    (folder,) = [path for path in machine.volumes.layout.folders(pod.metadata.uid) if path.exists()]
+    (folder / "etc-hosts").touch()
+    await machine.volumes.tear_down(pod.metadata.uid)
+    assert [path.name for path in folder.iterdir()] == ["etc-hosts"]
+    (folder / "etc-hosts").unlink()
+    await machine.volumes.tear_down(pod.metadata.uid)
+    assert not folder.exists() and machine.left() == []
+
+
 async def test_pods_that_come_and_go_at_once_leave_nothing(machine: Machine) -> None:
     machine.lookup.offer("/dev/sdb", name="disk")
     machine.lookup.offer("/dev/sdc", name="raw", mode="Block")
