@@ -79,6 +79,22 @@ async def test_pod_that_has_finished_gives_everything_back_but_its_record(town: 
     assert town.runner.records.latest(uid)["main"].end is not None
 
 
+async def test_pod_that_has_finished_gets_its_volumes_no_more_though_the_cache_has_not_heard_of_its_end(
+    town: Town, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with town.running():
+        uid = await town.create(restartPolicy="Never", volumes=[{"name": "data", "emptyDir": {}}])
+        await town.until_phase("Running")
+        worker = town.runner._worker
+        before = worker._find(uid)
+        monkeypatch.setattr(worker, "_find", lambda _: before)
+        town.containers.end(f"{uid}.main.0", 0)
+        await town.until_phase("Succeeded")
+        await town.until_done("no sandbox")
+        await worker.reconcile(uid)
+        assert town.volumes.there == set() and town.journal.count("volumes") == 1
+
+
 async def test_container_that_does_not_heed_is_killed(town: Town) -> None:
     town.containers.heeds = False
     async with town.running():
