@@ -67,6 +67,10 @@ def nobody_can_tell(record: Record, other: Thing, world: World) -> bool:
     return any(theirs.get(sort) == value != shown.get(sort) for sort, value in record.names.items())
 
 
+def _about(record: Record, thing: Thing, now: Identity, *what: str) -> str:
+    return "\n".join((*what, f"{record.thing} recorded as {record.identity}", f"and {thing} found as {now}"))
+
+
 def live(random: Random, moments: int) -> Counter[str]:
     """Let a machine live, and compare all that was recorded with all that is there, at each moment."""
     world = World(random)
@@ -79,11 +83,10 @@ def live(random: Random, moments: int) -> Counter[str]:
         for record in written:
             for thing, now in found.items():
                 said = "; ".join(map(str, record.identity.mismatches(now, contents=False)))
-                about = f"\n{record.thing} recorded as {record.identity}\nand {thing} found as {now}\n{said}"
                 same = not said
                 if thing is record.thing:
                     known = should_be_known(record, world)
-                    assert same is known, ("refused" if known else "taken for the same") + about
+                    assert same is known, _about(record, thing, now, "refused" if known else "taken for the same", said)
                     outcomes["known" if known else "refused"] += 1
                     outcomes["known after a restart"] += known and record.boot != world.boot
                     outcomes["known in another place"] += known and record.place != world.places[thing]
@@ -93,7 +96,7 @@ def live(random: Random, moments: int) -> Counter[str]:
                 elif nobody_can_tell(record, thing, world):
                     outcomes["nobody can tell"] += 1
                 else:
-                    assert not same, "two devices were taken for one" + about
+                    assert not same, _about(record, thing, now, "two devices were taken for one", said)
                     outcomes["told apart"] += 1
                     outcomes["told apart at the same number"] += record.identity.major_minor == now.major_minor
         for thing, now in found.items():

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import json
 from typing import Any
 
+import msgspec
 import pytest
 from tests.unit.linear import growth, kinds
 
@@ -45,14 +45,14 @@ def where(plural: str) -> list[kinds.Path]:
 
 def _sizes(kind: Kind, path: kinds.Path) -> dict[int, int]:
     """How many elements are looked at, filled to which depth."""
-    one, two = (len(json.dumps(kinds.obj(kind, path, size, same=True))) for size in (1, 2))
+    one, two = (len(msgspec.json.encode(kinds.obj(kind, path, size, same=True))) for size in (1, 2))
     return {MOST: 2} if two - one <= LARGE_BYTES else {MOST // 4: 2, MOST: 1}
 
 
 def written(kind: Kind, obj: dict[str, Any]) -> None:
     """What a create, an update and a patch do with a body before anything is stored."""
     call = Call(kind=kind, namespace="d", field_validation="Warn")
-    body.take_in(obj, call, json.dumps(obj).encode())
+    body.take_in(obj, call, msgspec.json.encode(obj))
     strategy, api_version = kind.strategy, kind.resource.api_version
     strategy.default(obj)
     track.on_update(obj, None, kind.node, manager="m", time="2026-01-01T00:00:00Z", api_version=api_version)

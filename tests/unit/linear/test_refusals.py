@@ -83,10 +83,10 @@ def _obj(kind: Kind, path: kinds.Path, wrong: Wrong) -> dict[str, Any]:
     name, node = path[-1]
     assert node.items is not None
     elements = [wrong(node.items, 0)]
-    left = LARGEST_BODY - len(json.dumps(elements))
+    left = LARGEST_BODY - len(msgspec.json.encode(elements))
     for number in range(1, MANY):
         elements.append(wrong(node.items, number))
-        left -= len(json.dumps(elements[-1]))
+        left -= len(msgspec.json.encode(elements[-1]))
         if left < 0:
             break
     at[name] = elements if node.type is Type.LIST else {f"{n}{LONG}": each for n, each in enumerate(elements)}
@@ -104,7 +104,7 @@ def answer(use: Callable[[], object]) -> int:
 
 def _created(kind: Kind, obj: dict[str, Any]) -> None:
     call = Call(kind=kind, namespace="d", field_validation="Strict")
-    body.take_in(obj, call, json.dumps(obj).encode())
+    body.take_in(obj, call, msgspec.json.encode(obj))
     strategy = kind.strategy
     strategy.default(obj)
     strategy.prepare_for_create(obj)

@@ -132,10 +132,17 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         if _PATCH in value:
             return _ABSENT
-        cleaned = ((key, _plain(each)) for key, each in value.items() if each is not None and not _directive(key))
-        return {key: each for key, each in cleaned if each is not _ABSENT}
+        made = {}
+        for key, each in value.items():
+            if each is None or (key.startswith("$") and _directive(key)):
+                continue
+            plain = _plain(each) if isinstance(each, (dict, list)) else each
+            if plain is not _ABSENT:
+                made[key] = plain
+        return made
     if isinstance(value, list):
-        return [each for each in map(_plain, value) if each is not _ABSENT]
+        elements = [_plain(each) if isinstance(each, (dict, list)) else each for each in value]
+        return [each for each in elements if each is not _ABSENT]
     return value
 
 
