@@ -96,6 +96,7 @@ class Loops:
 
 
 _loops = Loops()
+follow = _loops.follow
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from tests import forked_programs
 from tests.contract import builders, wire
 from tests.e2e import classes
 from tests.kubernetes import build, cluster, images
@@ -168,7 +169,7 @@ class OnThisMachine:
     image: str = "busybox"
     cleans_in_jobs: bool = False
     target: wire.Target = field(init=False)
-    _process: subprocess.Popen[str] | None = None
+    _process: forked_programs.Program | None = None
 
     @property
     def data(self) -> Path:
@@ -184,20 +185,13 @@ class OnThisMachine:
         log = (self.scratch / "log").open("a")
         options = ["--data", str(self.data), "--config", str(self.scratch / "config"), "--node", self.hosts[0].name]
         with log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "localpv", "up", "--listen", f"127.0.0.1:{port}", *options],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-            )
-        assert self._process.stdout is not None
-        ready = self._process.stdout.readline()
+            self._process = forked_programs.start("up", "--listen", f"127.0.0.1:{port}", *options, stderr=log)
+        ready = self._process.stdout.readline().decode()
         assert ready.startswith("ready "), f"the engine did not start: {self.log()}"
         self.target = wire.read_kubeconfig(Path(ready.strip().partition("KUBECONFIG=")[2]), controllers=True)
 
     def stop(self, number: int = signal.SIGTERM) -> None:
-        assert self._process is not None and self._process.stdout is not None
+        assert self._process is not None
         self._process.send_signal(number)
         self._process.wait(START_SECONDS)
         self._process.stdout.close()

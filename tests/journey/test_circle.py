@@ -10,13 +10,13 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import forked_programs
 from tests.contract import wire
 
 from localpv.host import loop
@@ -45,7 +45,7 @@ class Node:
             "provisioner: kubernetes.io/no-provisioner, volumeBindingMode: WaitForFirstConsumer}"
         )
         self._undo = contextlib.ExitStack()
-        self._process: subprocess.Popen[str] | None = None
+        self._process: forked_programs.Program | None = None
         self.api: Any = None
 
     def configure(self, **settings: Any) -> None:
@@ -53,18 +53,11 @@ class Node:
         (self.config / "storageClassMap").write_text("\n".join(["fast:", *lines]) + "\n")
 
     def start(self) -> None:
-        log = (self.folder / "up.log").open("a")
         options = ["--listen", "127.0.0.1:0", "--data", str(self.data), "--config", str(self.config)]
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "localpv", "up", "--node", "node-1", *options],
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-        )
-        log.close()
-        assert self._process.stdout is not None
+        with (self.folder / "up.log").open("a") as log:
+            self._process = forked_programs.start("up", "--node", "node-1", *options, stderr=log)
         line = self._process.stdout.readline()
-        assert line.startswith("ready "), (self.folder / "up.log").read_text()[-3000:]
+        assert line.startswith(b"ready "), (self.folder / "up.log").read_text()[-3000:]
         target = wire.read_kubeconfig(self.data / "kubeconfig", controllers=True)
         self.api = wire.Api(target, target.token)
 
@@ -72,7 +65,6 @@ class Node:
         if self._process is not None:
             self._process.send_signal(number)
             self._process.wait(PATIENCE_SECONDS)
-            assert self._process.stdout is not None
             self._process.stdout.close()
             self._process = None
         if self.api is not None:

@@ -8,12 +8,12 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from tests import forked_programs
 from tests.contract import wire
 
 from localpv.engine.kubelet.paths import Places
@@ -34,7 +34,7 @@ class Machine:
     def __init__(self, folder: Path) -> None:
         self.settle_in(folder)
         self.log = self.data.parent / f"{self.data.name}.log"
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: forked_programs.Program | None = None
         self.api: wire.Api
         self._uids: set[str] = set()
 
@@ -45,15 +45,9 @@ class Machine:
         self.run_folder = Places.of(self.data).run
 
     def start(self, *options: str) -> None:
-        command = [sys.executable, "-m", "localpv", "up", "--data", str(self.data), "--node", NODE]
+        shared = ("--data", str(self.data), "--node", NODE, "--listen", "127.0.0.1:0")
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                [*command, "--listen", "127.0.0.1:0", *options],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=log,
-            )
-        assert self.process.stdout is not None
+            self.process = forked_programs.start("up", *shared, *options, stderr=log)
         line = self.process.stdout.readline()
         assert line.startswith(b"ready "), f"not ready: {line!r} {self.log.read_text()[-3000:]}"
         target = wire.read_kubeconfig(self.data / "kubeconfig", controllers=True)
@@ -72,7 +66,6 @@ class Machine:
         self.api.close()
         self.process.send_signal(number)
         self.process.wait(PATIENCE_SECONDS)
-        assert self.process.stdout is not None
         self.process.stdout.close()
         self.process = None
 

@@ -61,6 +61,8 @@ def now(*, after: int = 0) -> str:
 
 
 _numbers = random.Random(os.urandom(32))
+# A child would otherwise give the UIDs that its parent gives, and a disk would be taken for cleaned that was not.
+os.register_at_fork(after_in_child=lambda: _numbers.seed(os.urandom(32)))
 
 
 def new_uid() -> str:
