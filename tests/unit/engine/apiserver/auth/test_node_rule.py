@@ -112,4 +112,6 @@ def test_an_agent_reads_only_its_own_node() -> None:
 
 def test_all_else_is_left_to_the_roles() -> None:
     assert node_rule.check_request(AGENT, Attributes(verb="create", resource="events", namespace="x")) is None
+    for group, resource in (("localpv.dev", "others"), ("example.com", "localdisks")):
+        assert node_rule.check_request(AGENT, Attributes(verb="list", group=group, resource=resource)) is None
     assert node_rule.check_request(AGENT, on_disks("create")) is None

@@ -56,6 +56,13 @@ async def test_the_file_system_is_the_one_that_the_volume_says(machine: Machine,
     assert machine.log[0] == f"mkfs.{fs_type} sdb"
 
 
+async def test_a_file_system_that_is_mounted_read_only_is_not_mended(machine: Machine) -> None:
+    machine.machine.make_file_system("/dev/sdb")
+    machine.lookup.offer("/dev/sdb", mount_options=["ro"])
+    await machine.volumes.set_up(a_pod(claim_volume()))
+    assert machine.log == ["mount sdb", "bind pv"]
+
+
 async def test_a_file_system_that_is_there_is_kept(machine: Machine) -> None:
     machine.machine.make_file_system("/dev/sdb", kind="xfs")
     machine.lookup.offer("/dev/sdb")
