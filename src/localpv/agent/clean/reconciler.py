@@ -145,7 +145,7 @@ class Machine:
         disk = await self._records.write_status(disk, status)
         self._metrics.began(disk.spec.volume_mode, method)
         self._tell(Happening.STARTED, disk, order, f"Cleaning of {disk.spec.path} with {method} has begun; "
-                   "the volume is deleted when cleaning has finished, which takes long on a large disk.")  # fmt: skip
+                   "the volume is deleted when it has finished, which can take long on a large disk.")  # fmt: skip
         watched = Watched(
             disk,
             order,
