@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import shutil
@@ -324,3 +325,26 @@ async def test_container_that_began_while_its_starter_was_killed_has_begun(real:
     os.mkfifo(fifo)
     await eventually(lambda: real.containers.look(bundle).running)
     fifo.unlink()
+
+
+@needs_runtime
+async def test_start_that_goes_on_when_its_caller_was_killed_is_waited_for(real: Room) -> None:
+    bundle = real.bundle()
+    await real.containers.create(bundle)
+    runtime = await asyncio.create_subprocess_exec("runc", "--root", str(real.folder / "run"), "start", bundle.id)
+    with contextlib.suppress(ProcessLookupError):
+        runtime.send_signal(signal.SIGSTOP)  # at whatever moment of the start
+    settled = asyncio.create_task(real.containers.settled(bundle))
+    await asyncio.sleep(0.1)
+    with contextlib.suppress(ProcessLookupError):
+        runtime.send_signal(signal.SIGCONT)
+    assert (await settled).started
+    assert await runtime.wait() == 0
+
+
+async def test_container_that_nobody_starts_is_not_waited_for(room: Room) -> None:
+    bundle = room.bundle()
+    assert not (await room.containers.settled(bundle)).exists
+    await room.containers.create(bundle)
+    seen = await room.containers.settled(bundle)
+    assert seen.exists and not seen.started

@@ -57,6 +57,10 @@ class Containers(Protocol):
 
     def look(self, bundle: Bundle) -> Seen: ...
 
+    async def settled(self, bundle: Bundle) -> Seen:
+        """What is there when nobody makes or starts the container any more: a runtime may outlive the process of ours
+        that called it."""
+
     def watch(self, bundle: Bundle, ended: Callable[[], None]) -> Callable[[], None]:
         """Call back once when the container has ended, at once if it has already; the answer stops that."""
 

@@ -120,6 +120,10 @@ class RuncContainers:
             out_of_memory=(bundle.folder / "oom").exists(),
         )
 
+    async def settled(self, bundle: Bundle) -> Seen:
+        await self._made(bundle)
+        return self.look(bundle)
+
     def watch(self, bundle: Bundle, ended: Callable[[], None]) -> Callable[[], None]:
         loop = asyncio.get_running_loop()
         monitor = self._monitor(bundle)
@@ -173,7 +177,7 @@ class RuncContainers:
             await monitors.gone(monitor, bundle.id)
 
     async def _made(self, bundle: Bundle) -> None:
-        """Wait for whoever is making the container, on behalf of a process of ours that has died meanwhile."""
+        """Wait for whoever makes or starts the container, on behalf of a process of ours that has died meanwhile."""
         end = asyncio.get_running_loop().time() + MAKING_SECONDS
         while asyncio.get_running_loop().time() < end:
             makers = monitors.makers(bundle.id)

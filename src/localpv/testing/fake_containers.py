@@ -76,6 +76,9 @@ class FakeContainers:
         self.stuck = False
         """Whether starting takes for ever."""
 
+        self.being_started: set[str] = set()
+        """Ids that a runtime is starting whose caller has died."""
+
         self.answers: dict[tuple[str, ...], tuple[int, bytes]] = {}
         """What commands in containers come to: exit code and output."""
 
@@ -110,6 +113,13 @@ class FakeContainers:
             ended_at=found.ended_at,
             out_of_memory=found.out_of_memory,
         )
+
+    async def settled(self, bundle: Bundle) -> Seen:
+        await asyncio.sleep(0)
+        if bundle.id in self.being_started:
+            self.journal.append(f"start {_short(bundle.id)}")
+            self.containers[bundle.id].started = True
+        return self.look(bundle)
 
     def watch(self, bundle: Bundle, ended: Callable[[], None]) -> Callable[[], None]:
         found = self.containers.get(bundle.id)

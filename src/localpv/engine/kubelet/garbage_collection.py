@@ -59,16 +59,20 @@ class Undertaker:
     async def _look(self, record: Record, pod: kinds.Pod | None, live: Live) -> Record:
         if record.undone:
             return await self._take_back(record)
-        seen = self._containers.look(self._records.bundle(record))
+        bundle = self._records.bundle(record)
+        seen = self._containers.look(bundle)
+        if not record.started_at and not seen.started:
+            # We died while it was being made, or with the runtime that starts it and goes on without us.
+            seen = await self._containers.settled(bundle)
+            if not seen.started:
+                # Nothing of it has run, so the same attempt is made again.
+                return await self._take_back(record)
         if seen.running:
             if not record.started_at:
                 # We died between starting it and saying so.
                 record = msgspec.structs.replace(record, started_at=record.created_at)
                 self._records.save(record)
             return record
-        if not record.started_at and not seen.started:
-            # Cut off while it was being made: nothing of it has run, so the same attempt is made again.
-            return await self._take_back(record)
         return self._end(record, seen, pod)
 
     async def _take_back(self, record: Record) -> Record:
