@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import signal
+import sys
 import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -348,3 +349,59 @@ async def test_container_that_nobody_starts_is_not_waited_for(room: Room) -> Non
     await room.containers.create(bundle)
     seen = await room.containers.settled(bundle)
     assert seen.exists and not seen.started
+
+
+STARTER = """
+import asyncio, pathlib, sys
+from localpv.host.containers import Bundle
+from localpv.host.runc import RuncContainers
+folder = pathlib.Path(sys.argv[2])
+bundle = Bundle(id=sys.argv[1], folder=folder, log=folder / "log" / "0.log")
+asyncio.run(RuncContainers(state=folder.parent / "run").start(bundle))
+"""
+
+
+@needs_runtime
+async def test_start_goes_on_when_we_are_killed_in_the_middle_of_it(real: Room) -> None:
+    bundle = real.bundle()
+    await real.containers.create(bundle)
+    starter = await asyncio.create_subprocess_exec(sys.executable, "-c", STARTER, bundle.id, str(bundle.folder))
+    await eventually(lambda: _stopped(b"start", bundle.id.encode()) or starter.returncode is not None)
+    with contextlib.suppress(ProcessLookupError):
+        starter.kill()
+    await starter.wait()
+    for runtime in _processes(b"start", bundle.id.encode()):
+        os.kill(runtime, signal.SIGCONT)
+    seen = await real.containers.settled(bundle)
+    assert (seen.running, seen.exit_code) == (True, None)
+
+
+def _stopped(*words: bytes) -> bool:
+    """Stop the process whose command line ends with these words; whether there is one."""
+    found = _processes(*words)
+    for process in found:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGSTOP)
+    return bool(found)
+
+
+def _processes(*words: bytes) -> list[int]:
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdecimal():
+            with contextlib.suppress(OSError):
+                if Path(f"/proc/{name}/cmdline").read_bytes().split(b"\0")[-3:-1] == [*words]:
+                    found.append(int(name))
+    return found
+
+
+@needs_runtime
+async def test_start_is_waited_for_when_we_are_told_to_stop(real: Room) -> None:
+    bundle = real.bundle()
+    await real.containers.create(bundle)
+    starting = asyncio.ensure_future(real.containers.start(bundle))
+    await asyncio.sleep(0)
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    assert real.containers.look(bundle).running

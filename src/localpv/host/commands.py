@@ -44,16 +44,17 @@ async def run(
     env: Mapping[str, str] | None = None,
     on_output: Callable[[bytes], None] | None = None,
     ok: Sequence[int] = (0,),
+    outlives: bool = False,
 ) -> Output:
     """Run a tool to its end. CommandFailed for an exit code that is not in `ok`, HostTimeout when it takes too long.
 
     The tool gets a process group of its own, which is killed as a whole when time is up or the caller is cancelled;
-    should this process die, the kernel kills the tool.
+    should this process die, the kernel kills the tool. One that `outlives` us goes on then.
     """
     program = find(argv[0])
     if program is None:
         raise errors.NotSupported(f"{argv[0]} is not installed", hint=f"install the package that has {argv[0]}")
-    launcher, setup = _tied_to_us()
+    launcher, setup = ((), None) if outlives else _tied_to_us()
     process = await asyncio.create_subprocess_exec(
         *launcher,
         program,

@@ -101,7 +101,15 @@ class RuncContainers:
             )
 
     async def start(self, bundle: Bundle) -> None:
-        await self._runc("start", bundle.id)
+        # The container waits for it, and if it is cut off half-way ends with code 1 though nothing ran. So it goes on
+        # when we die, and when we are told to stop we wait for it.
+        starting = asyncio.ensure_future(self._runc("start", bundle.id, outlives=True))
+        try:
+            await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            with contextlib.suppress(errors.HostError):
+                await starting
+            raise
 
     def look(self, bundle: Bundle) -> Seen:
         state = self._state / bundle.id
@@ -206,8 +214,8 @@ class RuncContainers:
         argv += ["--tty", bundle.id] if tty else [bundle.id]
         return await launching.attached([*argv, *command], stdin=stdin, tty=tty, pid_file=pid_file)
 
-    async def _runc(self, *words: str) -> None:
-        await commands.run([RUNTIME, "--root", str(self._state), *words], timeout=SECONDS)
+    async def _runc(self, *words: str, outlives: bool = False) -> None:
+        await commands.run([RUNTIME, "--root", str(self._state), *words], timeout=SECONDS, outlives=outlives)
 
     def _monitor(self, bundle: Bundle) -> int | None:
         """The process that watches over a container, if it lives."""
