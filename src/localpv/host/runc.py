@@ -106,10 +106,8 @@ class RuncContainers:
         starting = asyncio.ensure_future(self._runc("start", bundle.id, outlives=True))
         try:
             await asyncio.shield(starting)
-        except asyncio.CancelledError:
-            with contextlib.suppress(errors.HostError):
-                await starting
-            raise
+        finally:
+            await asyncio.wait([starting])
 
     def look(self, bundle: Bundle) -> Seen:
         state = self._state / bundle.id
@@ -186,12 +184,13 @@ class RuncContainers:
 
     async def _made(self, bundle: Bundle) -> None:
         """Wait for whoever makes or starts the container, on behalf of a process of ours that has died meanwhile."""
-        end = asyncio.get_running_loop().time() + MAKING_SECONDS
+        end, pause = asyncio.get_running_loop().time() + MAKING_SECONDS, LOOK_SECONDS
         while asyncio.get_running_loop().time() < end:
             makers = monitors.makers(bundle.id)
             if not makers or (RUNTIME not in makers and (self._state / bundle.id / "state.json").exists()):
                 return
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(pause)
+            pause *= 1.5  # a look goes through all processes, and after a restart there may be many that wait
 
     async def ids(self) -> frozenset[str]:
         try:

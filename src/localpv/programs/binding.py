@@ -14,7 +14,7 @@ from localpv.runtime.group import Group
 from localpv.volume.informers import VolumeInformers
 
 
-def add_stock(group: Group, *, client: Client, clock: Clock) -> VolumeInformers:
+def add_informers(group: Group, *, client: Client, clock: Clock) -> VolumeInformers:
     """The volumes and claims that all parts of one process share."""
     informers = VolumeInformers(client, clock=clock, indexes=binders.INDEXES | placers.INDEXES)
     group.add("informers", informers.run, ready=informers.ready)

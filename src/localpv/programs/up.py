@@ -62,7 +62,7 @@ async def run(settings: Settings, *, config: Path | None, with_demo: bool, on_te
             own = [Manifest(crds.load("localdisks"), "localpv itself")]
             await manifests.apply([*own, *wanted], client, server.kinds)
             group = Group(clock=SystemClock())
-            informers = binding.add_stock(group, client=client, clock=clock)
+            informers = binding.add_informers(group, client=client, clock=clock)
             scheduler = scheduling.add_to(group, client=client, informers=informers, clock=clock)
             binding.add_to(group, client=client, informers=informers, clock=clock, consumers=Consumers(scheduler))
             workloads.add_to(group, client=client, clock=SystemClock())

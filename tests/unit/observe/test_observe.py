@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from tests import observe
 
+import localpv
 from localpv.observe.engine import Engine
 from localpv.observe.registry import Family
 from localpv.programs.configuring import Configured
@@ -15,6 +17,7 @@ from localpv.programs.observing import Observed
 from localpv.runtime.clock import SystemClock
 from localpv.testing.clock import FakeClock
 
+SOURCES = "".join(path.read_text() for path in sorted(Path(localpv.__file__).parent.rglob("*.py")))
 EXPRESSIONS = list(observe.expressions())
 
 
@@ -62,6 +65,14 @@ def test_every_metric_and_label_that_is_named_exists(place: str, expression: str
     assert named.labels - labels - observe.ADDED == set(), place
     for metric in re.findall(r"(?:rate|increase)\((\w+)", expression):
         assert types[observe.family(metric, types) or ""] in ("counter", "histogram"), f"{place}: {metric} can shrink"
+
+
+@pytest.mark.parametrize(("place", "expression"), EXPRESSIONS, ids=[place for place, _ in EXPRESSIONS])
+def test_every_value_of_a_label_that_is_named_is_written_somewhere(place: str, expression: str) -> None:
+    """A value that nobody writes selects nothing, and its alert never comes."""
+    values = re.findall(r'[{,]\s*\w+="([A-Za-z]+)"', expression)
+    missing = [value for value in values if not re.search(rf'["\']{value}["\']', SOURCES)]
+    assert missing == [], place
 
 
 def test_alerts_have_names_of_their_own_severity_and_what_to_do() -> None:

@@ -72,6 +72,7 @@ class Undertaker:
                 # We died between starting it and saying so.
                 record = msgspec.structs.replace(record, started_at=record.created_at)
                 self._records.save(record)
+                live.taken_over.add(record.id)
             return record
         return self._end(record, seen, pod)
 

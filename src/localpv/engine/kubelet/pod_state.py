@@ -35,6 +35,9 @@ class Live:
     watched: dict[str, Watched] = field(default_factory=dict)
     """By the id of the container."""
 
+    taken_over: set[str] = field(default_factory=set)
+    """Ids of containers whose start went on without us: nobody has run their hooks yet."""
+
     written: kinds.Pod | None = None
     """The pod as it was after our last write: the cache may not have heard of it yet."""
 

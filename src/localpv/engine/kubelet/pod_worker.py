@@ -120,6 +120,7 @@ class Worker:
             # Nothing new starts. What runs already, in a pod that was adopted, goes on, is looked after, and may end.
             unready = error
             self._teller.not_ready(pod, error)
+        await self._go_on_with_taken_over(pod, live)
         made = self._plan(pod, live)
         trouble: NotStarted | None = None
         for container in made.start if unready is None else ():
@@ -176,6 +177,16 @@ class Worker:
             folder = self._places.sandbox(uid)
             await self._sandboxes.make(folder, namespaces=names, host_name=files.host_name(pod, node=self._node))
             live.sandbox = True
+
+    async def _go_on_with_taken_over(self, pod: kinds.Pod, live: Live) -> None:
+        """What `_start` does after the start, for containers whose start went on when we died in the middle of it."""
+        for container in (*pod.spec.init_containers, *pod.spec.containers):
+            record = self._records.latest(pod.metadata.uid).get(container.name)
+            if record is not None and record.running and record.id in live.taken_over:
+                live.taken_over.discard(record.id)
+                self._teller.started(pod, container.name)
+                await self._keeper.started(pod, container, record, live)
+                await self._undertaker.forget_old(record)
 
     async def _start(self, pod: kinds.Pod, container: kinds.Container, live: Live) -> None:
         assert live.prepared is not None

@@ -67,7 +67,7 @@ class Bounds:
 
 
 class Placer:
-    """Runs until cancelled, beside the stock it is given, whose claims have the indexes `INDEXES`."""
+    """Runs until cancelled, beside the informers it is given, whose claims have the indexes `INDEXES`."""
 
     def __init__(
         self, client: Client, *, informers: VolumeInformers, clock: Clock, consumers: Consumers | None = None

@@ -158,15 +158,18 @@ async def test_container_that_was_created_and_not_started_is_made_again(town: To
 async def test_container_whose_start_goes_on_without_us_is_taken_over(town: Town) -> None:
     """As after a kill while the runtime was starting it: it has run, and must not run a second time."""
     town.containers.stuck = True
+    hook = {"postStart": {"exec": {"command": ["begun"]}}}
     async with town.running():
-        uid = await town.create()
+        uid = await town.create(containers=[{"name": "main", "image": "busybox", "lifecycle": hook}])
         await town.until_done("create main.0")
     town.containers.stuck = False
     town.containers.being_started.add(f"{uid}.main.0")
     async with town.running():
         pod = await town.until(lambda pod: "running" in status(pod).get("state", {}))
+        await town.until_done("exec main.0 begun")
     assert status(pod)["restartCount"] == 0
-    assert [town.journal.count(f"{step} main.0") for step in ("create", "start", "delete")] == [1, 1, 0]
+    steps = ("create main.0", "start main.0", "exec main.0 begun", "delete main.0")
+    assert [town.journal.count(step) for step in steps] == [1, 1, 1, 0]
 
 
 async def test_attempt_that_was_being_taken_back_is_taken_back_to_the_end(town: Town) -> None:

@@ -70,7 +70,7 @@ def changer(call: Call, value: Any, media_type: str) -> Transform:
     if not isinstance(value, dict):
         raise BadRequest("the patch must be a JSON object")
     if media_type == media_types.MERGE_PATCH:
-        # It was read the object for this call alone.
+        # The object was read for this call alone.
         return lambda obj: merge_patch.apply_to(obj, value)
     return lambda obj: strategic.strategic_merge(obj, value, call.kind.node)
 
