@@ -222,7 +222,7 @@ class Town:
         client = Client(meddling or self.transport, field_manager="scheduler")
         clock = clock or SystemClock()
         group = Group(clock=clock)
-        informers = binding.add_stock(group, client=client, clock=clock)
+        informers = binding.add_informers(group, client=client, clock=clock)
         scheduler = Scheduler(client, informers=informers, clock=clock, **settings)
         group.add("scheduler", scheduler.run, ready=scheduler.ready)
         async with _running(group):
@@ -232,7 +232,7 @@ class Town:
     async def binder(self) -> AsyncIterator[None]:
         """Whoever binds claims, and reserves volumes for those that want to be together or apart."""
         group = Group(clock=SystemClock())
-        informers = binding.add_stock(group, client=self.client, clock=SystemClock())
+        informers = binding.add_informers(group, client=self.client, clock=SystemClock())
         binding.add_to(group, client=self.client, informers=informers, clock=SystemClock())
         async with _running(group):
             yield
