@@ -1,0 +1,272 @@
+"""LocalStorage: which devices of which nodes become volumes of which class, and LocalStorageNode: what came of it there.
+
+Administrators write LocalStorages. The operator turns each into a DaemonSet for every group of nodes; the discoverer on
+a node writes one LocalStorageNode for each LocalStorage that it serves there, and the operator writes the status of the
+LocalStorage from those. The CustomResourceDefinitions are generated from these structs (`api/crds`): what is written
+below a field is what `kubectl explain` shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import msgspec
+
+from localpv.api.kinds.meta import Kind, Part
+from localpv.api.kinds.placing import Toleration
+from localpv.api.resources import Resource
+
+LOCAL_STORAGES = Resource(
+    group="local.storage.openshift.com",
+    version="v1alpha1",
+    kind="LocalStorage",
+    plural="localstorages",
+    singular="localstorage",
+    namespaced=True,
+    schema="com.openshift.storage.local.v1alpha1.LocalStorage",
+    short_names=("ls",),
+    categories=("localpv",),
+    subresources=("status",),
+    list_kind="LocalStorageList",
+    custom=True,
+)
+
+LOCAL_STORAGE_NODES = Resource(
+    group="localpv.dev",
+    version="v1alpha1",
+    kind="LocalStorageNode",
+    plural="localstoragenodes",
+    singular="localstoragenode",
+    namespaced=True,
+    schema="dev.localpv.v1alpha1.LocalStorageNode",
+    short_names=("lsn",),
+    categories=("localpv",),
+    subresources=("status",),
+    list_kind="LocalStorageNodeList",
+    custom=True,
+    selectable_fields=("spec.nodeName", "spec.localStorageName"),
+)
+
+
+class DeviceGroup(Part, frozen=True, kw_only=True):
+    """Devices that belong to one StorageClass. A device is meant that one of deviceNames or one of udevRules matches."""
+
+    storage_class_name: str
+    """StorageClass of the matched devices. It is made if there is none of that name."""
+
+    volume_mode: str = ""
+    """Block: volumes are raw devices. Filesystem, the default: devices are formatted and mounted for pods."""
+
+    device_names: tuple[str, ...] = ()
+    """Wildcards on kernel names, such as sdb, sd[b-z] or nvme*n1. Names below /dev/disk/by-id are matched with
+    udevRules."""
+
+    udev_rules: tuple[str, ...] = ()
+    """Match keys of udev, such as KERNEL!="sda", ATTR{queue/rotational}=="0". Only == and != are allowed: what assigns
+    or runs anything is refused."""
+
+    exclude_device_names: tuple[str, ...] = ()
+    """Wildcards on kernel names of devices that are never meant."""
+
+    fs_type: str = ""
+    """File system that devices are formatted with, for volumeMode Filesystem; the default is ext4."""
+
+    block_cleaner_command: tuple[str, ...] = ()
+    """How released devices are cleaned: a built-in method such as blkdiscard or dd-zero with its argument, or a
+    command. Without it the method is chosen by the volume mode."""
+
+    min_size: str = ""
+    """Smallest size of a device, as a quantity such as 100Gi."""
+
+    max_size: str = ""
+    """Largest size of a device, as a quantity."""
+
+    medium_types: tuple[str, ...] = ()
+    """What the data is kept on: HDD, SSD or NVMe; all where none is named."""
+
+    vendors: tuple[str, ...] = ()
+    """Wildcards on the vendor, as udev has it in ID_VENDOR."""
+
+    models: tuple[str, ...] = ()
+    """Wildcards on the model, as udev has it in ID_MODEL."""
+
+    max_device_count: int = 0
+    """How many devices of one node this group takes at most; absent or 0 for all."""
+
+    allow_network_disks: bool = False
+    """Whether disks that come over a network (iSCSI, rbd, nbd, drbd, NVMe over fabrics, disks of a cloud) are meant too.
+    Others attach them for their own volumes, so they are left alone unless this says otherwise."""
+
+
+class NodeGroup(Part, frozen=True, kw_only=True):
+    """Nodes on which the same devices are meant: those of nodeSelector, or the one of nodeName, or all."""
+
+    node_selector: Mapping[str, Any] | None = None
+    """Labels of the nodes, or a NodeSelector with nodeSelectorTerms. Not together with nodeName."""
+
+    node_name: str = ""
+    """Name of the one node. Not together with nodeSelector."""
+
+    tolerations: tuple[Toleration, ...] = ()
+    """Taints of nodes that are served all the same."""
+
+    devices: tuple[DeviceGroup, ...] = ()
+    """Which devices, and which class each belongs to."""
+
+
+class LocalStorageSpec(Part, frozen=True, kw_only=True):
+    """Which devices of which nodes become volumes of which class."""
+
+    storage_classes: tuple[str, ...] = ()
+    """StorageClasses that are made besides those of the devices."""
+
+    nodes: tuple[NodeGroup, ...] = ()
+    """Groups of nodes and their devices."""
+
+
+class StorageCondition(Part, frozen=True, kw_only=True):
+    """One thing that is known about a LocalStorage."""
+
+    type: str
+    """What the condition is about."""
+
+    status: str
+    """Whether it holds: True, False or Unknown."""
+
+    reason: str = ""
+    """Why, as one word for programs."""
+
+    message: str = ""
+    """Why, as a sentence for people."""
+
+    observed_generation: int = 0
+    """Generation of the LocalStorage that was looked at."""
+
+    last_transition_time: str | None = None
+    """Since when the status is what it is."""
+
+
+class NodeSummary(Part, frozen=True, kw_only=True):
+    """What came of a LocalStorage on one node."""
+
+    name: str
+    """Name of the node."""
+
+    generation: int = 0
+    """Generation of the LocalStorage whose rules the node has."""
+
+    matched: int = 0
+    """Devices that the rules matched."""
+
+    published: int = 0
+    """Devices that a PersistentVolume offers."""
+
+    message: str = ""
+    """What is wrong there, if anything."""
+
+
+class LocalStorageStatus(Part, frozen=True, kw_only=True):
+    """What the operator has seen."""
+
+    observed_generation: int = 0
+    """Generation of the spec that the status is about."""
+
+    conditions: tuple[StorageCondition, ...] = ()
+    """Accepted, Available, Progressing and Deleting, each with its reason."""
+
+    node_count: int = 0
+    """Nodes that are served."""
+
+    current_nodes: int = 0
+    """Nodes that have the rules of this generation."""
+
+    matched_devices: int = 0
+    """Devices that the rules matched, on all nodes."""
+
+    published_devices: int = 0
+    """Devices that a PersistentVolume offers, on all nodes."""
+
+    nodes: tuple[NodeSummary, ...] = ()
+    """Nodes, those with problems first, at most 64. Each device is in the LocalStorageNode of its node."""
+
+
+class LocalStorage(Kind, frozen=True, kw_only=True):
+    """Which devices of which nodes become volumes of which class. For administrators of the cluster only."""
+
+    resource: ClassVar[Resource] = LOCAL_STORAGES
+
+    spec: LocalStorageSpec = LocalStorageSpec()
+    """Which devices of which nodes become volumes of which class."""
+
+    status: LocalStorageStatus = LocalStorageStatus()
+    """What the operator has seen."""
+
+
+class MatchedDevice(Part, frozen=True, kw_only=True):
+    """A block device of the node, and what the rules say about it."""
+
+    device: str
+    """Kernel name of the device, such as sdb."""
+
+    link: str = ""
+    """Link that the rules made, below /dev; absent for a device that is not matched."""
+
+    storage_class_name: str = ""
+    """StorageClass that the device belongs to."""
+
+    volume_mode: str = ""
+    """Volume mode of the device."""
+
+    rule: str = ""
+    """The rule that matched it, such as nodes[0].devices[1].udevRules[0]."""
+
+    reason: str = ""
+    """Why there is no link, as one word for programs."""
+
+    message: str = ""
+    """Why there is no link, as a sentence for people."""
+
+
+class LocalStorageNodeSpec(Part, frozen=True, kw_only=True):
+    """Which LocalStorage on which node."""
+
+    node_name: str
+    """Name of the node. Written once, by its discoverer."""
+
+    local_storage_name: str
+    """Name of the LocalStorage, which is in the same namespace."""
+
+    local_storage_uid: str = msgspec.field(name="localStorageUID")
+    """UID of the LocalStorage."""
+
+
+class LocalStorageNodeStatus(Part, frozen=True, kw_only=True):
+    """What the discoverer of the node has done and seen."""
+
+    generation: int = 0
+    """Generation of the LocalStorage whose rules are in force on the node."""
+
+    matched: int = 0
+    """How many devices the rules matched, also where the list below is cut."""
+
+    devices: tuple[MatchedDevice, ...] = ()
+    """The block devices of the node, matched ones first, at most 256."""
+
+    error: str = ""
+    """Why the rules are not in force, if they are not."""
+
+    observed_at: str | None = None
+    """When this changed last."""
+
+
+class LocalStorageNode(Kind, frozen=True, kw_only=True):
+    """What came of one LocalStorage on one node: written by the discoverer there."""
+
+    resource: ClassVar[Resource] = LOCAL_STORAGE_NODES
+
+    spec: LocalStorageNodeSpec
+    """Which LocalStorage on which node."""
+
+    status: LocalStorageNodeStatus = LocalStorageNodeStatus()
+    """What the discoverer of the node has done and seen."""
