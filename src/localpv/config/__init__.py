@@ -7,6 +7,8 @@
     globs         name patterns
     cleaners      how disks are cleaned: built-in methods, the classic scripts, commands of one's own
     classic       what is meant where the classic provisioner has other defaults
+    local_storage what a LocalStorage means: groups of nodes, matches, classes, and everything that is refused
+    udev_match    match keys of udev, and nothing else of it
     overlaps      classes that would offer the same disk
     environment   what is configured by environment variables
 

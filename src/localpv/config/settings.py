@@ -56,6 +56,19 @@ class NodeLoss:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Folder:
+    """A discovery directory, and how what is found there is offered."""
+
+    host_dir: str
+    """On the host; paths of volumes are made of it."""
+
+    mount_dir: str
+    """The same directory as the agent sees it."""
+
+    volume_mode: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClassSettings:
     """One entry of storageClassMap: where the disks of a class are found, and how they are offered and cleaned."""
 
@@ -70,6 +83,9 @@ class ClassSettings:
 
     volume_mode: str = ""
     """Empty or Auto: devices are offered as devices and directories as file systems."""
+
+    folders: tuple[Folder, ...] = ()
+    """All discovery directories of a class that has one for each mode; empty: the one above is all."""
 
     access_mode: str = "ReadWriteOnce"
     fs_type: str = ""

@@ -1,4 +1,4 @@
-"""LocalStorage: which devices of which nodes become volumes of which class, and LocalStorageNode: what came of it there.
+"""LocalStorage: which devices of which nodes become volumes of which class; LocalStorageNode: what came of it there.
 
 Administrators write LocalStorages. The operator turns each into a DaemonSet for every group of nodes; the discoverer on
 a node writes one LocalStorageNode for each LocalStorage that it serves there, and the operator writes the status of the
@@ -50,7 +50,7 @@ LOCAL_STORAGE_NODES = Resource(
 
 
 class DeviceGroup(Part, frozen=True, kw_only=True):
-    """Devices that belong to one StorageClass. A device is meant that one of deviceNames or one of udevRules matches."""
+    """Devices that belong to one StorageClass: those that one of deviceNames or one of udevRules matches."""
 
     storage_class_name: str
     """StorageClass of the matched devices. It is made if there is none of that name."""
@@ -73,8 +73,8 @@ class DeviceGroup(Part, frozen=True, kw_only=True):
     """File system that devices are formatted with, for volumeMode Filesystem; the default is ext4."""
 
     block_cleaner_command: tuple[str, ...] = ()
-    """How released devices are cleaned: a built-in method such as blkdiscard or dd-zero with its argument, or a
-    command. Without it the method is chosen by the volume mode."""
+    """How released devices are cleaned: a built-in method such as blkdiscard or dd-zero with its argument. Without it
+    the method is chosen by the volume mode. A program of one's own is refused: it would run as root on every node."""
 
     min_size: str = ""
     """Smallest size of a device, as a quantity such as 100Gi."""
@@ -95,8 +95,8 @@ class DeviceGroup(Part, frozen=True, kw_only=True):
     """How many devices of one node this group takes at most; absent or 0 for all."""
 
     allow_network_disks: bool = False
-    """Whether disks that come over a network (iSCSI, rbd, nbd, drbd, NVMe over fabrics, disks of a cloud) are meant too.
-    Others attach them for their own volumes, so they are left alone unless this says otherwise."""
+    """Whether disks that come over a network (iSCSI, rbd, nbd, drbd, NVMe over fabrics, a cloud) are meant too. Others
+    attach them for their own volumes, so they are left alone unless this says otherwise."""
 
 
 class NodeGroup(Part, frozen=True, kw_only=True):

@@ -1,0 +1,161 @@
+"""What a LocalStorage means, and what of it is refused."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from localpv.api.kinds.cluster import Node
+from localpv.api.kinds.localstorage import LocalStorage
+from localpv.config import local_storage
+from localpv.config.settings import Folder
+from localpv.host import filesystems
+
+EXAMPLE_1 = [{"devices": [{"storageClassName": "local", "volumeMode": "Block", "deviceNames": ["sd[b-z]"]}]}]
+EXAMPLE_2 = [
+    {
+        "nodeSelector": {"localStorage": "true"},
+        "devices": [
+            {
+                "storageClassName": "local-ssd",
+                "volumeMode": "Block",
+                "udevRules": ['KERNEL!="sda" , ATTR{queue/rotational}=="0"'],
+            },
+            {
+                "storageClassName": "local-hdd",
+                "volumeMode": "Block",
+                "udevRules": ['KERNEL!="sda",  ATTR{queue/rotational}=="1"'],
+            },
+        ],
+    }
+]
+
+
+def storage(nodes: list[Any], *, name: str = "local", namespace: str = "localpv-system", **spec: Any) -> LocalStorage:
+    return msgspec.convert(
+        {
+            "metadata": {
+                "name": name,
+                "namespace": namespace,
+                "uid": "11111111-2222-3333-4444-555555555555",
+                "generation": 3,
+                "creationTimestamp": "2026-01-02T03:04:05Z",
+            },
+            "spec": {"nodes": nodes, **spec},
+        },
+        LocalStorage,
+    )
+
+
+def node(name: str, **labels: str) -> Node:
+    return msgspec.convert({"metadata": {"name": name, "labels": labels}}, Node)
+
+
+def told(nodes: list[Any], **more: Any) -> list[str]:
+    return [str(problem) for problem in local_storage.problems(storage(nodes, **more))]
+
+
+@pytest.mark.seed("OPR-13")
+@pytest.mark.parametrize("nodes", [EXAMPLE_1, EXAMPLE_2])
+def test_the_examples_of_the_document_are_accepted(nodes: list[Any]) -> None:
+    assert told(nodes, storageClasses=["local"]) == []
+
+
+@pytest.mark.seed("OPR-2")
+def test_nodes_are_selected_by_name_by_labels_by_a_node_selector_or_all() -> None:
+    devices = EXAMPLE_1[0]["devices"]
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "disks", "operator": "In", "values": ["a", "b"]}]}]}
+    every, by_name, by_label, by_terms = storage(
+        [
+            {"devices": devices},
+            {"nodeName": "one", "devices": devices},
+            {"nodeSelector": {"disks": "a"}, "devices": devices},
+            {"nodeSelector": terms, "devices": devices},
+        ]
+    ).spec.nodes
+
+    def selected(group: Any) -> list[str]:
+        nodes = [node("one"), node("two", disks="a"), node("three", disks="b")]
+        return [each.metadata.name for each in nodes if local_storage.selects(group, each)]
+
+    assert selected(every) == ["one", "two", "three"]
+    assert selected(by_name) == ["one"]
+    assert selected(by_label) == ["two"]
+    assert selected(by_terms) == ["two", "three"]
+
+
+@pytest.mark.seed("OPR-2")
+def test_a_name_and_a_selector_together_are_refused() -> None:
+    [problem] = told([{**EXAMPLE_2[0], "nodeName": "one"}])
+    assert problem == ("spec.nodes[0]: has nodeName and nodeSelector; leave one of them out, or both for all nodes")
+
+
+def test_groups_keep_their_ids_when_they_are_reordered_or_their_devices_change() -> None:
+    one, two = {"nodeName": "one", **EXAMPLE_1[0]}, {"nodeSelector": {"a": "b", "c": "d"}, **EXAMPLE_1[0]}
+    ids = {group.node_name: each for each, group in local_storage.groups(storage([one, two])).items()}
+    changed = {**two, "nodeSelector": {"c": "d", "a": "b"}, "devices": EXAMPLE_2[0]["devices"]}
+    assert {group.node_name: each for each, group in local_storage.groups(storage([changed, one])).items()} == ids
+
+
+def test_groups_of_the_same_nodes_have_ids_of_their_own() -> None:
+    ids = list(local_storage.groups(storage([*EXAMPLE_1, *EXAMPLE_1, *EXAMPLE_1])))
+    assert ids == [ids[0], f"{ids[0]}-1", f"{ids[0]}-2"]
+
+
+def test_what_a_node_is_told_survives_the_way_as_json() -> None:
+    given = storage(EXAMPLE_2)
+    [each] = local_storage.groups(given)
+    made = local_storage.node_configuration(given, [each])
+    assert local_storage.read(made.text()) == made
+    assert made.generation == 3 and made.key == "localpv-system/local"
+    assert [(match.place, match.mode, match.storage_class_name) for match in local_storage.matches(made)] == [
+        ("nodes[0].devices[0].udevRules[0]", "block", "local-ssd"),
+        ("nodes[0].devices[1].udevRules[0]", "block", "local-hdd"),
+    ]
+
+
+def test_what_a_node_is_told_is_checked_again_there() -> None:
+    given = storage(EXAMPLE_1)
+    made = json.loads(local_storage.node_configuration(given, local_storage.groups(given)).text())
+    [group] = made["groups"].values()
+    group["devices"][0]["udevRules"] = ['KERNEL=="sdb", RUN+="/bin/sh"']
+    with pytest.raises(local_storage.WrongConfiguration, match="RUN, which runs a program"):
+        local_storage.read(json.dumps(made))
+
+
+def test_of_each_group_the_newest_generation_counts() -> None:
+    given = storage([{"nodeName": "one", **EXAMPLE_1[0]}, *EXAMPLE_2])
+    first, second = local_storage.groups(given)
+    old = local_storage.node_configuration(given, [first])
+    newer = msgspec.structs.replace(
+        local_storage.node_configuration(given, [first, second]),
+        groups={
+            each: msgspec.structs.replace(group, generation=4)
+            for each, group in local_storage.node_configuration(given, [first, second]).groups.items()
+        },
+    )
+    assert local_storage.merged(old, newer) == newer
+    assert local_storage.merged(newer, old) == newer
+    assert local_storage.merged(None, old) == old
+
+
+def test_a_class_with_both_modes_has_two_folders() -> None:
+    block, formatted = {**EXAMPLE_1[0]["devices"][0]}, {"storageClassName": "local", "deviceNames": ["vd?"]}
+    [group] = storage(
+        [{"devices": [block, {**formatted, "fsType": "xfs", "blockCleanerCommand": ["blkdiscard"]}]}]
+    ).spec.nodes
+    settings = local_storage.class_settings(group.devices)["local"]
+    base = "/dev/disk/kubernetes-local-storage/local"
+    assert settings.folders == (
+        Folder(host_dir=f"{base}/block", mount_dir=f"{base}/block", volume_mode="Block"),
+        Folder(host_dir=f"{base}/filesystem", mount_dir=f"{base}/filesystem", volume_mode="Filesystem"),
+    )
+    assert settings.fs_type == "xfs"
+    assert settings.block_cleaner is not None and settings.block_cleaner.method == ("blkdiscard",)
+
+
+def test_the_file_systems_that_can_be_chosen_are_those_that_are_made() -> None:
+    assert local_storage.FILE_SYSTEMS == filesystems.KNOWN
