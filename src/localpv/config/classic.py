@@ -22,5 +22,9 @@ def _class(settings: ClassSettings) -> ClassSettings:
         settings,
         block_cleaner=settings.block_cleaner or cleaners.FORMATTED_DEFAULT,
         volume_mode=settings.volume_mode or VolumeMode.FILESYSTEM.value,  # also for devices
+        more_folders=tuple(
+            replace(folder, volume_mode=folder.volume_mode or VolumeMode.FILESYSTEM.value)
+            for folder in settings.more_folders
+        ),
         adopt_existing=settings.adopt_existing is not False,
     )

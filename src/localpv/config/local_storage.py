@@ -25,7 +25,7 @@ from localpv.api.kinds.meta import Part
 from localpv.api.kinds.placing import Toleration
 from localpv.api.quantity import Quantity
 from localpv.config import cleaners, udev_match
-from localpv.config.settings import ClassSettings, Folder
+from localpv.config.settings import ClassSettings, DeviceFilter, Folder
 from localpv.config.udev_match import MatchKey, WrongMatch
 from localpv.config.values import Problem
 
@@ -235,17 +235,43 @@ def class_settings(devices: Iterable[DeviceGroup]) -> dict[str, ClassSettings]:
                 volume_mode=mode,
                 fs_type=group.fs_type,
                 block_cleaner=_cleaner(group),
-                folders=(folder,),
+                from_local_storage=True,
             )
         else:
             settings = replace(
                 settings,
-                folders=settings.folders if folder in settings.folders else (*settings.folders, folder),
+                more_folders=settings.more_folders if folder in settings.folders else (*settings.more_folders, folder),
                 fs_type=settings.fs_type or group.fs_type,
                 block_cleaner=settings.block_cleaner or _cleaner(group),
             )
         found[name] = settings
     return found
+
+
+def classes(configurations: Iterable[NodeConfiguration]) -> dict[str, ClassSettings]:
+    """The classes of several LocalStorages together, with the filters of each group of devices."""
+    groups_of = [
+        (f"{each.key} nodes[{group.index}].devices[{number}]", devices)
+        for each in sorted(configurations, key=lambda each: each.age)
+        for _, group in sorted(each.groups.items(), key=lambda item: (item[1].index, item[0]))
+        for number, devices in enumerate(group.devices)
+    ]
+    found = class_settings(devices for _, devices in groups_of)
+    for place, devices in groups_of:
+        if (limits := _filter(devices)) != DeviceFilter():
+            settings = found[devices.storage_class_name]
+            filters = {**settings.device_filters, place: limits}
+            found[devices.storage_class_name] = replace(settings, device_filters=filters)
+    return found
+
+
+def _filter(devices: DeviceGroup) -> DeviceFilter:
+    return DeviceFilter(
+        min_bytes=Quantity.parse(devices.min_size).value if devices.min_size else 0,
+        max_bytes=Quantity.parse(devices.max_size).value if devices.max_size else 0,
+        media=devices.medium_types,
+        max_count=devices.max_device_count,
+    )
 
 
 def matches(configuration: NodeConfiguration) -> tuple[Match, ...]:

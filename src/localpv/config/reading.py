@@ -20,6 +20,7 @@ from localpv.config.settings import (
     NODE_LOSS_GRACE_SECONDS,
     ClassSettings,
     Configuration,
+    Folder,
     NodeLoss,
     NodeLossPolicy,
     Reclaim,
@@ -43,6 +44,7 @@ KEYS = (
 CLASS_KEYS = (
     "hostDir",
     "mountDir",
+    "directories",
     "blockCleanerCommand",
     "fsCleanerCommand",
     "volumeMode",
@@ -56,6 +58,10 @@ CLASS_KEYS = (
     "useJobForCleaning",
     "nodeLoss",
 )
+DIRECTORY_KEYS = ("hostDir", "mountDir", "volumeMode")
+MOST_DIRECTORIES = 8
+"""Discovery directories that a class has besides its first one: each is watched and looked through."""
+
 AUTO_MODE = "Auto"
 """Devices become Block volumes and directories Filesystem volumes, in one class."""
 
@@ -144,18 +150,16 @@ def _class(name: str, value: Value) -> ClassSettings | None:
     if found is None:
         return None
     pattern = _pattern(found["namePattern"]) if "namePattern" in found else globs.ALL
-    if "hostDir" not in found:
-        value.wrong("has no hostDir")
-    host_dir = _folder(found["hostDir"], pattern) if "hostDir" in found else None
-    mount_dir = _folder(found["mountDir"], pattern) if "mountDir" in found else host_dir
-    mode = found["volumeMode"].choice([*VolumeMode, AUTO_MODE]) if "volumeMode" in found else None
+    first = _directory(value, found, pattern)
+    more = _more_directories(found["directories"], pattern) if "directories" in found else ()
     access = found["accessMode"].choice(ACCESS_MODES) if "accessMode" in found else None
     reclaim = found["reclaim"].choice([*Reclaim]) if "reclaim" in found else None
     settings = ClassSettings(
         name=name,
-        host_dir=host_dir or "",
-        mount_dir=mount_dir or "",
-        volume_mode=mode or "",
+        host_dir=first.host_dir,
+        mount_dir=first.mount_dir,
+        volume_mode=first.volume_mode,
+        more_folders=more,
         access_mode=access or ACCESS_MODES[0],
         fs_type=(found["fsType"].text() or "") if "fsType" in found else "",
         name_pattern=pattern,
@@ -169,7 +173,28 @@ def _class(name: str, value: Value) -> ClassSettings | None:
         node_loss=_node_loss(found["nodeLoss"]) if "nodeLoss" in found else NodeLoss(),
     )
     # Without its directories a class cannot be compared with others; what is wrong is noted.
-    return settings if host_dir and mount_dir else None
+    return settings if all(folder.host_dir and folder.mount_dir for folder in settings.folders) else None
+
+
+def _directory(value: Value, found: Mapping[str, Value], pattern: NamePattern) -> Folder:
+    """What is wrong is noted, and empty."""
+    if "hostDir" not in found:
+        value.wrong("has no hostDir")
+    host_dir = _folder(found["hostDir"], pattern) if "hostDir" in found else None
+    mount_dir = _folder(found["mountDir"], pattern) if "mountDir" in found else host_dir
+    mode = found["volumeMode"].choice([*VolumeMode, AUTO_MODE]) if "volumeMode" in found else None
+    return Folder(host_dir=host_dir or "", mount_dir=mount_dir or "", volume_mode=mode or "")
+
+
+def _more_directories(value: Value, pattern: NamePattern) -> tuple[Folder, ...]:
+    def read(element: Value) -> Folder | None:
+        found = element.struct(DIRECTORY_KEYS)
+        return None if found is None else _directory(element, found, pattern)
+
+    made = value.each(read)
+    if len(made) > MOST_DIRECTORIES:
+        value.wrong(f"has {len(made)} directories; at most {MOST_DIRECTORIES} are watched")
+    return made[:MOST_DIRECTORIES]
 
 
 def _folder(value: Value, pattern: NamePattern) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -57,15 +58,31 @@ class NodeLoss:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Folder:
-    """A discovery directory, and how what is found there is offered."""
+    """A discovery directory of a class."""
 
     host_dir: str
-    """On the host; paths of volumes are made of it."""
+    """Where it is on the host; paths of volumes are made of it."""
 
     mount_dir: str
-    """The same directory as the agent sees it."""
+    """The same directory as the agent sees it, which differs when the agent runs in a container."""
 
     volume_mode: str = ""
+    """As of a class."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceFilter:
+    """Which of the devices that a group of a LocalStorage matched are offered."""
+
+    min_bytes: int = 0
+    max_bytes: int = 0
+    """0: however large."""
+
+    media: tuple[str, ...] = ()
+    """HDD, SSD, NVMe; empty: all, also what nobody can tell the medium of."""
+
+    max_count: int = 0
+    """How many devices of one node; 0: all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,8 +101,14 @@ class ClassSettings:
     volume_mode: str = ""
     """Empty or Auto: devices are offered as devices and directories as file systems."""
 
-    folders: tuple[Folder, ...] = ()
-    """All discovery directories of a class that has one for each mode; empty: the one above is all."""
+    more_folders: tuple[Folder, ...] = ()
+    """Further discovery directories, each with a volume mode of its own: one class can offer both."""
+
+    device_filters: Mapping[str, DeviceFilter] = field(default_factory=dict)
+    """By the group of devices of a LocalStorage, as `matchedBy` of its LocalDisks begins."""
+
+    from_local_storage: bool = False
+    """Whether the class is one of LocalStorages: then only block devices are offered that a rule of one matched."""
 
     access_mode: str = "ReadWriteOnce"
     fs_type: str = ""
@@ -110,6 +133,17 @@ class ClassSettings:
     """Whether devices of this class are cleaned in Jobs; None: as the whole configuration says."""
 
     node_loss: NodeLoss = NodeLoss()
+
+    @property
+    def folders(self) -> tuple[Folder, ...]:
+        """All discovery directories of the class."""
+        first = Folder(host_dir=self.host_dir, mount_dir=self.mount_dir, volume_mode=self.volume_mode)
+        return (first, *self.more_folders)
+
+    def folder_of(self, path: str) -> Folder | None:
+        """The discovery directory that has a path of the host as its direct entry."""
+        above = posixpath.dirname(path)
+        return next((folder for folder in self.folders if folder.host_dir == above), None)
 
     def cleaner(self, *, on_device: bool, volume_mode: str) -> Cleaner:
         """How a disk of this class is cleaned; by the mode of its volume, for one class can have both."""

@@ -106,7 +106,8 @@ class Mounts:
 
     def classes(self, classes: Iterable[ClassSettings]) -> None:
         """Discovery directories. What is mounted there later on the host must be seen here, but not the reverse."""
-        for number, each in enumerate(classes, start=1):
+        folders = (folder for each in classes for folder in each.folders)
+        for number, each in enumerate(folders, start=1):
             # A node without disks of the class has an empty directory and a pod that runs.
             how = {"kind": "DirectoryOrCreate", "mountPropagation": "HostToContainer"}
             self.host(f"disks-{number}", each.host_dir, each.mount_dir, **how)

@@ -75,9 +75,11 @@ def _plan(found: Mapping[str, Value], notes: Notes, *, drop_in: bool) -> Plan:
     privileged = (agent or {})["privileged"].boolean() if "privileged" in (agent or {}) else None
     if privileged is False:
         for name, settings in config.classes.items():
-            if settings.volume_mode not in ("", VolumeMode.FILESYSTEM):
-                said = f"{settings.volume_mode} needs agents that are privileged, and agent says no"
-                notes.note(f"{CLASSES}.{name}.volumeMode", said)
+            for number, folder in enumerate(settings.folders):
+                if folder.volume_mode not in ("", VolumeMode.FILESYSTEM):
+                    said = f"{folder.volume_mode} needs agents that are privileged, and agent says no"
+                    further = f".directories[{number - 1}]" if number else ""
+                    notes.note(f"{CLASSES}.{name}{further}.volumeMode", said)
     plan = Plan(
         config=config,
         texts=texts,

@@ -174,6 +174,7 @@ class KernelDevices:
             boot_id=identity.boot_id,
             sequence=identity.disk_sequence,
             twins=identity.twins,
+            matches=sysfs.rule_matches(sysfs.udev_record(number, run=self._run)[0]),
         )
 
     def _partitions(self, own: Attributes) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from localpv.host.model.devices import DeviceKind, DeviceNumber
+from localpv.host.model.devices import DeviceKind, DeviceNumber, RuleMatch
 
 
 class Attributes:
@@ -56,6 +56,22 @@ def udev_record(number: DeviceNumber, *, run: Path) -> tuple[dict[str, str], tup
         elif line.startswith("S:"):
             links.append(line[2:])
     return properties, tuple(links)
+
+
+CLASS_PROPERTY, RULE_PROPERTY = "KUBERNETES_STORAGE_CLASS_", "KUBERNETES_LOCAL_STORAGE_RULE_"
+"""How the properties of udev begin that rules of LocalStorages set; each LocalStorage has an ending of its own."""
+
+LONGEST_RULE = 512
+
+
+def rule_matches(properties: dict[str, str]) -> tuple[RuleMatch, ...]:
+    """Which rules of LocalStorages matched a device."""
+    found = (
+        RuleMatch(properties.get(CLASS_PROPERTY + name.removeprefix(RULE_PROPERTY), ""), value[:LONGEST_RULE])
+        for name, value in sorted(properties.items())
+        if name.startswith(RULE_PROPERTY) and value
+    )
+    return tuple(match for match in found if match.storage_class)
 
 
 def serial(disk: Attributes, properties: dict[str, str]) -> str:

@@ -9,9 +9,10 @@ import msgspec
 import pytest
 
 from localpv.api.kinds.cluster import Node
-from localpv.api.kinds.localstorage import LocalStorage
+from localpv.api.kinds.localstorage import DeviceGroup, LocalStorage
 from localpv.config import local_storage
-from localpv.config.settings import Folder
+from localpv.config.local_storage import GroupDevices, NodeConfiguration
+from localpv.config.settings import DeviceFilter, Folder
 from localpv.host import filesystems
 
 EXAMPLE_1 = [{"devices": [{"storageClassName": "local", "volumeMode": "Block", "deviceNames": ["sd[b-z]"]}]}]
@@ -48,6 +49,10 @@ def storage(nodes: list[Any], *, name: str = "local", namespace: str = "localpv-
         },
         LocalStorage,
     )
+
+
+def a_group(**more: Any) -> DeviceGroup:
+    return DeviceGroup(**{"storage_class_name": "fast", "volume_mode": "Block", "device_names": ("sd?",)} | more)
 
 
 def node(name: str, **labels: str) -> Node:
@@ -159,3 +164,31 @@ def test_a_class_with_both_modes_has_two_folders() -> None:
 
 def test_the_file_systems_that_can_be_chosen_are_those_that_are_made() -> None:
     assert local_storage.FILE_SYSTEMS == filesystems.KNOWN
+
+
+def test_filters_of_a_group_are_found_by_the_place_that_its_rules_are_named_by() -> None:
+    younger = NodeConfiguration(
+        namespace="localpv-system",
+        name="b",
+        uid="u2",
+        created="2026-01-02T00:00:00Z",
+        groups={"00000001": GroupDevices(index=0, generation=1, devices=(a_group(volume_mode="Filesystem"),))},
+    )
+    limited = a_group(min_size="1Gi", max_size="2Ti", medium_types=("SSD",), max_device_count=3)
+    older = msgspec.structs.replace(
+        younger,
+        name="a",
+        created="2026-01-01T00:00:00Z",
+        groups={"00000002": GroupDevices(index=4, generation=1, devices=(a_group(storage_class_name="x"), limited))},
+    )
+
+    found = local_storage.classes([younger, older])
+
+    assert set(found) == {"fast", "x"}
+    assert found["fast"].device_filters == {
+        "localpv-system/a nodes[4].devices[1]": DeviceFilter(
+            min_bytes=1 << 30, max_bytes=2 << 40, media=("SSD",), max_count=3
+        )
+    }
+    assert [folder.volume_mode for folder in found["fast"].folders] == ["Block", "Filesystem"]
+    assert all(settings.from_local_storage for settings in found.values())

@@ -12,7 +12,7 @@ from localpv.agent.discover import rules
 from localpv.api.kinds.localdisk import DiskKind
 from localpv.config import classic, cleaners, reading, values
 from localpv.config.globs import NamePattern
-from localpv.config.settings import ClassSettings, Configuration, NodeLoss, NodeLossPolicy, Reclaim
+from localpv.config.settings import ClassSettings, Configuration, Folder, NodeLoss, NodeLossPolicy, Reclaim
 
 
 def good(**texts: str) -> Configuration:
@@ -281,6 +281,60 @@ def test_what_is_wrong_with_a_class_is_said_with_its_place(text: str, problem: s
 def test_directory_of_the_system_is_refused(path: str) -> None:
     [said] = bad(storageClassMap=f'fast: {{hostDir: "{path}"}}')
     assert said.startswith("storageClassMap.fast.hostDir: ")
+
+
+@pytest.mark.seed("OPR-10")
+def test_class_can_have_several_directories_each_with_its_volume_mode() -> None:
+    fast = class_of(
+        """
+        volumeMode: Block
+        directories:
+        - {hostDir: /mnt/more, mountDir: /seen/more, volumeMode: Filesystem}
+        - {hostDir: /mnt/others}
+        """
+    )
+    assert fast.folders == (
+        Folder(host_dir="/mnt/fast", mount_dir="/mnt/fast", volume_mode="Block"),
+        Folder(host_dir="/mnt/more", mount_dir="/seen/more", volume_mode="Filesystem"),
+        Folder(host_dir="/mnt/others", mount_dir="/mnt/others"),
+    )
+    assert classic.with_defaults(Configuration(classes={"fast": fast})).classes["fast"].folders[2].volume_mode == (
+        "Filesystem"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("directories: [{mountDir: /a}]", "storageClassMap.fast.directories[0]: has no hostDir"),
+        ("directories: [{hostDir: a}]", 'directories[0].hostDir: must be a full path, but is "a"'),
+        ("directories: [{hostDir: /etc}]", "directories[0].hostDir: /etc belongs to the system"),
+        ("directories: [{hostDir: /a, volumeMode: Raw}]", 'directories[0].volumeMode: "Raw" is not known'),
+        ("directories: [{hostDir: /a, fsType: xfs}]", "directories[0].fsType: unknown key"),
+        ("directories: /a", "storageClassMap.fast.directories: must be a list"),
+        ("directories: [{hostDir: /mnt/fast}]", "directories[0].hostDir: /mnt/fast is named twice"),
+        ("directories: [{hostDir: /mnt/fast/a}]", "directories[0].hostDir: /mnt/fast/a of class fast lies inside"),
+        ("directories: [{hostDir: /mnt}]", "directories[0].hostDir: /mnt/fast of class fast lies inside /mnt"),
+        ("directories: [{hostDir: /a, mountDir: /mnt/fast}]", "directories[0].mountDir: /mnt/fast is named twice"),
+        (
+            "directories: [" + ", ".join(f"{{hostDir: /mnt/more{number}}}" for number in range(9)) + "]",
+            "directories: has 9 directories; at most 8 are watched",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_further_directory_is_said_with_its_place(text: str, problem: str) -> None:
+    [said] = wrong_class(text)
+    assert problem in said
+
+
+def test_further_directory_of_one_class_is_not_a_directory_of_another() -> None:
+    [said] = bad(
+        storageClassMap="""
+        fast: {hostDir: /mnt/fast, directories: [{hostDir: /mnt/slow}]}
+        slow: {hostDir: /mnt/slow}
+        """
+    )
+    assert said.startswith("storageClassMap.slow.hostDir: /mnt/slow is the directory of class fast too")
 
 
 def test_devices_can_be_picked_by_name_from_dev() -> None:

@@ -1,4 +1,4 @@
-"""Where this node sees a disk: in the folder of its class, and nowhere else."""
+"""Where this node sees a disk: in a folder of its class, and nowhere else."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Place:
     """A path that may be touched, and the folder that allows it."""
 
     folder: Path
-    """The discovery directory of the class as this process sees it."""
+    """The discovery directory as this process sees it."""
 
     path: Path
     host_path: Path
@@ -24,15 +24,17 @@ class Place:
 
 
 def find(disk: LocalDisk, settings: ClassSettings) -> Place:
-    """The place of a disk; OutsideFolder unless the record names a direct entry of the folder of its class.
+    """The place of a disk; OutsideFolder unless the record names a direct entry of a folder of its class.
 
     By name only. That no link leads out is seen when it is opened, step by step, by whoever acts on it.
     """
     spec = disk.spec
-    names = paths.names_below(Path(settings.host_dir), Path(spec.path))
+    # An entry of the same name in another folder of the class is another disk: the path says which is meant.
+    found = settings.folder_of(spec.path) or settings.folders[0]
+    names = paths.names_below(Path(found.host_dir), Path(spec.path))
     if names != (spec.entry,):
-        raise errors.OutsideFolder(f"{spec.path} is not the entry {spec.entry} of {settings.host_dir}")
-    folder = Path(settings.mount_dir)
+        raise errors.OutsideFolder(f"{spec.path} is not the entry {spec.entry} of {found.host_dir}")
+    folder = Path(found.mount_dir)
     path = folder / spec.entry
     paths.names_below(folder, path)
     return Place(folder=folder, path=path, host_path=Path(spec.path))

@@ -27,7 +27,7 @@ from localpv.agent.discover.rules import Case
 from localpv.agent.discover.survey import IGNORED, Survey, Surveyor
 from localpv.agent.discover.triggers import Triggers
 from localpv.api.kinds.localdisk import LocalDisk, LocalDiskSpec, Phase
-from localpv.config.settings import MIN_RESYNC_SECONDS, ClassSettings, Configuration
+from localpv.config.settings import MIN_RESYNC_SECONDS, ClassSettings, Configuration, Folder
 from localpv.disk.records import Records
 from localpv.host.devices import Devices
 from localpv.host.folders import Folders
@@ -73,7 +73,7 @@ UDEV_SECONDS = 1.0
 UDEV_PATIENCE_SECONDS = 10.0
 """The kernel tells of a device before udev has made its links: for so long, links to nowhere are looked at again."""
 
-_PASSING = frozenset({"InUse", "Hung", "Unreadable"})
+_PASSING = frozenset({"InUse", "Hung", "Unreadable", "NotMatched"})
 
 
 class Discovery:
@@ -104,7 +104,7 @@ class Discovery:
         self._settle_seconds = settle_seconds
         self._metrics = metrics or Silent()
         self._events = events or Untold()
-        self._surveyor = Surveyor(folders=folders, mounts=mounts, workers=workers)
+        self._surveyor = Surveyor(folders=folders, mounts=mounts, workers=workers, home=self._home)
         self._devices = devices
         self._eyes = Eyes(devices=devices, folders=folders, marks=marks)
         self._keeper = Keeper(node=node, records=records, on_change=self._record_changed)
@@ -162,7 +162,7 @@ class Discovery:
                 for place in self._roster.of_class(name):
                     self._roster.doubt(place)
                 self._surveys.add(name)
-        self._triggers.watch({settings.mount_dir for settings in self._classes.values()})
+        self._triggers.watch({folder.mount_dir for each in self._classes.values() for folder in each.folders})
 
     def look_at_everything(self, *, also_volumes: bool = True) -> None:
         """Start a full round now, with or without the disks that volumes have."""
@@ -209,7 +209,7 @@ class Discovery:
     def _survey_soon(self, folder: str = "", *, at_least: float = 0.0) -> None:
         now = self._clock.monotonic()
         for name, settings in self._classes.items():
-            if folder in ("", settings.mount_dir):
+            if not folder or any(folder == each.mount_dir for each in settings.folders):
                 wait = max(GATHER_SECONDS, at_least, self._rest_until.get(name, 0.0) - now)
                 self._surveys.add_after(name, wait)
 
@@ -264,7 +264,7 @@ class Discovery:
 
     def _wake_duplicates(self) -> None:
         for place, record in self._keeper.records.items():
-            if record.status.reason == "DuplicateDevice":
+            if record.status.reason in ("DuplicateDevice", "CountReached"):
                 self._looks.add(place)
 
     # Surveys.
@@ -290,6 +290,11 @@ class Discovery:
         if dangling and now - self._told < UDEV_PATIENCE_SECONDS:
             return LookAgain(after=UDEV_SECONDS)
         return Done()
+
+    def _home(self, place: Place, settings: ClassSettings) -> Folder | None:
+        """The directory that a record is bound to: its disk has a volume, or a cleaning to be made good."""
+        record = self._keeper.records.get(place)
+        return settings.folder_of(record.spec.path) if record is not None and phase.worth_keeping(record) else None
 
     def _take_over(self, name: str, survey: Survey) -> None:
         first, now = name not in self._surveyed, self._clock.monotonic()
@@ -357,6 +362,10 @@ class Discovery:
             self._looked_at.clear()
 
     async def _bring_seen(self, place: Place, settings: ClassSettings, sighting: Sighting) -> Outcome:
+        folder = rules.folder(settings, sighting)
+        if self._home(place, settings) not in (None, folder):
+            self._surveys.add(place.storage_class)  # it was seen before its record was bound to another directory
+            return Done()
         facts = await self._facts(place, settings, sighting)
         if self.sightings.get(place) is not sighting:
             return LookAgain(after=0)  # the entry changed while its disk was looked at
@@ -368,11 +377,12 @@ class Discovery:
             record=self._keeper.records.get(place),
             rival=self._rival(place),
             settling=left > 0,
+            of_group=self._of_group(place, settings, facts),
         )
         verdict = rules.judge(case)
         if verdict.eligible:
             self._roster.offered.add(place)  # before anything is waited for: another entry may lead to the same disk
-        record = await self._keeper.ensure(place, self._spec(place, settings, verdict.mode))
+        record = await self._keeper.ensure(place, self._spec(place, settings, folder, verdict.mode))
         if record is None:
             return Done()
         if rules.taken(record) != case.published:
@@ -395,6 +405,12 @@ class Discovery:
     def _rival(self, place: Place) -> str:
         keeper = self._keeper
         return duplicates.stronger(place, roster=self._roster, records=keeper.records, index=keeper.index)
+
+    def _of_group(self, place: Place, settings: ClassSettings, facts: Facts) -> int:
+        group = rules.group_of(rules.matched_by(settings, facts))
+        if group not in settings.device_filters:
+            return 0
+        return duplicates.count_before(place, group, roster=self._roster, records=self._keeper.records)
 
     def _tell_found(self, place: Place, record: LocalDisk) -> None:
         since = self._roster.seconds_since(place, self._clock.monotonic())
@@ -445,12 +461,12 @@ class Discovery:
             why = f"{record.spec.path} is not there any more; put the disk back."
             await self._keeper.write(place, record, phase.gone(record, "Gone", why))
 
-    def _spec(self, place: Place, settings: ClassSettings, mode: str) -> LocalDiskSpec:
+    def _spec(self, place: Place, settings: ClassSettings, folder: Folder, mode: str) -> LocalDiskSpec:
         return LocalDiskSpec(
             node_name=self._node,
             storage_class_name=place.storage_class,
             entry=place.entry,
-            path=os.path.join(settings.host_dir, place.entry),
+            path=os.path.join(folder.host_dir, place.entry),
             volume_mode=str(mode),
             fs_type=settings.fs_type,
         )

@@ -17,6 +17,8 @@ from localpv.api.kinds.localdisk import DiskKind, LocalDisk
 from localpv.disk import identity
 from localpv.host.model.devices import BlockDevice
 
+_NOT_OFFERED = 2
+
 
 def stronger(place: Place, *, roster: Roster, records: Mapping[Place, LocalDisk], index: Index) -> str:
     """Who else has this disk with a better right, in words; empty when nobody does."""
@@ -36,6 +38,26 @@ def stronger(place: Place, *, roster: Roster, records: Mapping[Place, LocalDisk]
     return ""
 
 
+def count_before(place: Place, group: str, *, roster: Roster, records: Mapping[Place, LocalDisk]) -> int:
+    """How many other devices of a group of a LocalStorage volumes have, or were told to be offered before this one."""
+    own = _right(place, roster, records)
+    found = (
+        _right(other, roster, records)
+        for other in {*roster.offered, *records}
+        if _in_group(other, group, roster, records)
+    )
+    return sum(right < own and right[0] < _NOT_OFFERED for right in found)
+
+
+def _in_group(place: Place, group: str, roster: Roster, records: Mapping[Place, LocalDisk]) -> bool:
+    record, facts = records.get(place), roster.facts.get(place)
+    if record is not None and rules.group_of(record.status.matched_by) == group:
+        return True
+    # Its record may not say so yet.
+    matches = facts.device.matches if facts is not None and facts.device is not None else ()
+    return any(match.storage_class == place.storage_class and rules.group_of(match.rule) == group for match in matches)
+
+
 def _others(place: Place, own: Sighting, facts: Facts | None, roster: Roster) -> Iterator[Place]:
     yield from (other for other in roster.with_target(own.target) if other != place)
     if facts is None or facts.device is None or not (facts.device.wwn or facts.device.parent):
@@ -50,7 +72,7 @@ def _right(place: Place, roster: Roster, records: Mapping[Place, LocalDisk]) -> 
     if record is not None and rules.taken(record):
         return 0, place
     offered = place in roster.offered or (record is not None and record.status.eligible)
-    return (1 if offered else 2), place
+    return (1 if offered else _NOT_OFFERED), place
 
 
 def _same_disk(own: BlockDevice, other: BlockDevice) -> bool:

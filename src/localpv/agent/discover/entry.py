@@ -45,6 +45,9 @@ class Sighting:
     root: bool = False
     """Whether it is the machine's root directory under another name."""
 
+    twice: str = ""
+    """Another discovery directory of the class that has an entry of this name too."""
+
     @property
     def path(self) -> Path:
         return self.folder / self.entry.name

@@ -20,6 +20,8 @@ def seen(record: LocalDisk, verdict: Verdict, sighting: Sighting, facts: Facts) 
         if not rules.taken(record) and not rules.unclean(record) and not rules.cleaned(record, facts.identity):
             status = msgspec.structs.replace(status, cleaning=None)  # it was of another disk
         status = _with_facts(status, verdict, facts)
+        if verdict.matched_by or not rules.taken(record):
+            status = msgspec.structs.replace(status, matched_by=verdict.matched_by)
     look = Look(
         eligible=verdict.eligible,
         missing=verdict.missing,

@@ -17,13 +17,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from localpv.agent.discover import identities
 from localpv.agent.discover.entry import Sighting
 from localpv.agent.discover.probe import Facts
-from localpv.api.kinds.localdisk import CleaningState, DiskKind, LocalDisk, VolumeMode
+from localpv.api.kinds.localdisk import CleaningState, DiskKind, LocalDisk, VolumeMode, size_text
 from localpv.config import cleaners
-from localpv.config.settings import ClassSettings
+from localpv.config.settings import ClassSettings, DeviceFilter, Folder
 from localpv.disk import identity
 from localpv.host.model.devices import BlockDevice, DeviceKind
 from localpv.host.model.entries import FileKind
@@ -32,6 +33,7 @@ from localpv.host.model.identity import Identity, way_out
 LEAST_BYTES = 1024 * 1024
 """Less has no room for a file system."""
 
+_NO_FILTER = DeviceFilter()
 _BOOT = re.compile(r"bios|boot|\b(efi|esp)\b", re.IGNORECASE)
 
 
@@ -49,17 +51,28 @@ class Case:
     settling: bool = False
     """Whether the entry appeared only a moment ago."""
 
+    of_group: int = 0
+    """Devices of the same group of a LocalStorage that volumes have, or that were offered before."""
+
     @property
     def published(self) -> bool:
         return self.record is not None and taken(self.record)
 
     @property
     def mode(self) -> VolumeMode:
-        return mode(self.settings, self.sighting.kind)
+        return mode(folder(self.settings, self.sighting), self.sighting.kind)
 
     @property
     def device(self) -> BlockDevice | None:
         return self.facts.device
+
+    @property
+    def matched_by(self) -> str:
+        return matched_by(self.settings, self.facts)
+
+    @property
+    def filter(self) -> DeviceFilter:
+        return self.settings.device_filters.get(group_of(self.matched_by), _NO_FILTER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +95,23 @@ class Verdict:
     kind: DiskKind | None
     mode: VolumeMode
     missing: bool = False
+    matched_by: str = ""
+
+
+def matched_by(settings: ClassSettings, facts: Facts) -> str:
+    """The rule of a LocalStorage that matched a device for a class; empty when none did."""
+    matches = facts.device.matches if facts.device is not None else ()
+    return next((match.rule for match in matches if match.storage_class == settings.name), "")
+
+
+def group_of(rule: str) -> str:
+    """The group of devices that a rule is one of: `default/fast nodes[0].devices[1]` of `...udevRules[0]` in it."""
+    return rule.rpartition(".")[0]
 
 
 def accepted_type(settings: ClassSettings, sighting: Sighting) -> str:
     """The type of file system that may be on a device before it is offered; empty for none."""
-    return settings.fs_type if mode(settings, sighting.kind) is VolumeMode.FILESYSTEM else ""
+    return settings.fs_type if mode(folder(settings, sighting), sighting.kind) is VolumeMode.FILESYSTEM else ""
 
 
 def judge(case: Case) -> Verdict:
@@ -101,6 +126,7 @@ def judge(case: Case) -> Verdict:
                 kind=case.sighting.kind,
                 mode=case.mode,
                 missing=finding.missing,
+                matched_by=case.matched_by,
             )
     message = "It can be offered."
     if not case.published and not_blank(case):
@@ -108,7 +134,14 @@ def judge(case: Case) -> Verdict:
             f"It is offered as it is, though {case.facts.contents}: the class says adoptExisting, or leaves it out for"
             " localpv provisioner, which offers what it finds as the classic one does."
         )
-    return Verdict(eligible=True, reason="Available", message=message, kind=case.sighting.kind, mode=case.mode)
+    return Verdict(
+        eligible=True,
+        reason="Available",
+        message=message,
+        kind=case.sighting.kind,
+        mode=case.mode,
+        matched_by=case.matched_by,
+    )
 
 
 def taken(record: LocalDisk) -> bool:
@@ -133,10 +166,16 @@ def unclean(record: LocalDisk) -> bool:
     return cleaning is not None and cleaning.state != CleaningState.VERIFIED
 
 
-def mode(settings: ClassSettings, kind: DiskKind | None) -> VolumeMode:
-    """As the class says; where it leaves it open, devices are offered as devices and directories as file systems."""
-    if settings.volume_mode in [*VolumeMode]:
-        return VolumeMode(settings.volume_mode)
+def folder(settings: ClassSettings, sighting: Sighting) -> Folder:
+    """The discovery directory in which something was seen."""
+    return next((each for each in settings.folders if Path(each.mount_dir) == sighting.folder), settings.folders[0])
+
+
+def mode(said: ClassSettings | Folder, kind: DiskKind | None) -> VolumeMode:
+    """As the class says for the directory; where it leaves it open, devices are offered as devices and directories as
+    file systems."""
+    if said.volume_mode in [*VolumeMode]:
+        return VolumeMode(said.volume_mode)
     return VolumeMode.BLOCK if kind is DiskKind.BLOCK_DEVICE else VolumeMode.FILESYSTEM
 
 
@@ -297,8 +336,32 @@ def unnamed(case: Case) -> Finding | None:
     )
 
 
+def entry_twice(case: Case) -> Finding | None:
+    if not case.sighting.twice:
+        return None
+    return Finding(
+        "EntryTwice",
+        f"{case.sighting.twice} has an entry of the same name, and the class has one volume for each name; remove or"
+        " rename one of the two.",
+    )
+
+
+def not_matched(case: Case) -> Finding | None:
+    if not case.settings.from_local_storage or case.device is None or case.matched_by:
+        return None
+    return Finding(
+        "NotMatched",
+        f"udev does not say that a rule of a LocalStorage matched it for class {case.settings.name}; if the link was"
+        " made by hand, remove it.",
+    )
+
+
 def directory_for_block(case: Case) -> Finding | None:
-    if case.mode is not VolumeMode.BLOCK or case.sighting.kind is DiskKind.BLOCK_DEVICE:
+    if case.sighting.kind is DiskKind.BLOCK_DEVICE:
+        return None
+    if case.settings.from_local_storage:
+        return Finding("NotADevice", "It is a directory, and LocalStorages offer block devices only; remove it.")
+    if case.mode is not VolumeMode.BLOCK:
         return None
     return Finding(
         "NotADevice",
@@ -446,9 +509,38 @@ def not_empty(case: Case) -> Finding | None:
 
 
 def too_small(case: Case) -> Finding | None:
-    if case.facts.capacity_bytes >= LEAST_BYTES:
+    least, found = case.filter.min_bytes, case.facts.capacity_bytes
+    if LEAST_BYTES <= found < least:
+        return Finding("TooSmall", f"It has {size_text(found)}; minSize of its group is {size_text(least)}.")
+    if found >= LEAST_BYTES:
         return None
-    return Finding("TooSmall", f"It has {case.facts.capacity_bytes} bytes; volumes begin at {LEAST_BYTES}.")
+    return Finding("TooSmall", f"It has {found} bytes; volumes begin at {LEAST_BYTES}.")
+
+
+def too_large(case: Case) -> Finding | None:
+    most, found = case.filter.max_bytes, case.facts.capacity_bytes
+    if not most or found <= most:
+        return None
+    return Finding("TooLarge", f"It has {size_text(found)}; maxSize of its group is {size_text(most)}.")
+
+
+def other_medium(case: Case) -> Finding | None:
+    media = case.filter.media
+    if not media or case.facts.medium in media:
+        return None
+    return Finding(
+        "OtherMedium", f"It is {case.facts.medium or 'of unknown medium'}; its group takes {', '.join(media)}."
+    )
+
+
+def count_reached(case: Case) -> Finding | None:
+    most = case.filter.max_count
+    if not most or case.of_group < most:
+        return None
+    return Finding(
+        "CountReached",
+        f"Its group takes {most} devices of a node (maxDeviceCount), and has {case.of_group}; raise it to offer more.",
+    )
 
 
 def settling(case: Case) -> Finding | None:
@@ -462,9 +554,11 @@ def settling(case: Case) -> Finding | None:
 MAY_BE_OFFERED: tuple[Callable[[Case], Finding | None], ...] = (
     not_cleaned,
     used_before,
+    entry_twice,
     duplicate,  # before those that say how to free a disk: it may be somebody's
     twins,
     unnamed,
+    not_matched,
     directory_for_block,
     root_directory,
     link_to_directory,
@@ -480,5 +574,8 @@ MAY_BE_OFFERED: tuple[Callable[[Case], Finding | None], ...] = (
     in_use,
     not_empty,
     too_small,
+    too_large,
+    other_medium,
     settling,
+    count_reached,  # last: only what could be offered counts
 )

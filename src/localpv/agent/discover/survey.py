@@ -1,15 +1,21 @@
-"""One look at the discovery directory of a class: what lies in it, and what gets no record."""
+"""One look at the discovery directories of a class: what lies in them, and what gets no record.
+
+A class has one record for each name of an entry. Where two directories of a class have an entry of one name, the record
+stays with the directory that it names while it must: as long as a volume has the disk, or an unfinished cleaning is to
+be made good there. Else neither is offered until one of the two is gone: nobody could tell which was meant.
+"""
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
 from localpv.agent.discover.entry import Index, Place, Sighting, see
 from localpv.config.globs import NamePattern
-from localpv.config.settings import ClassSettings
+from localpv.config.settings import ClassSettings, Folder
 from localpv.host import marks
 from localpv.host.folders import LOOK_SECONDS, Folders
 from localpv.host.mounts import Mounts
@@ -24,6 +30,14 @@ IGNORED = {
 """Why an entry gets no record: a word for programs, and a sentence for the record that it has from before."""
 
 
+Home = Callable[[Place, ClassSettings], Folder | None]
+"""The directory that an entry is bound to, if it is bound to one."""
+
+
+def anywhere(place: Place, settings: ClassSettings) -> Folder | None:
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class Survey:
     """What was found."""
@@ -36,12 +50,25 @@ class Survey:
 class Surveyor:
     """Lists directories, first level only, and asks no disk."""
 
-    def __init__(self, *, folders: Folders, mounts: Mounts, workers: Workers) -> None:
-        self._folders, self._mounts, self._workers = folders, mounts, workers
+    def __init__(self, *, folders: Folders, mounts: Mounts, workers: Workers, home: Home = anywhere) -> None:
+        self._folders, self._mounts, self._workers, self._home = folders, mounts, workers, home
 
     async def survey(self, settings: ClassSettings) -> Survey:
-        """HostError or OSError when the directory cannot be read, which says nothing about what is in it."""
-        folder = Path(settings.mount_dir)
+        """HostError or OSError when a directory cannot be read, which says nothing about what is in it."""
+        made = Survey()
+        for folder in settings.folders:
+            found = await self._folder(settings, folder)
+            made.ignored.update(found.ignored)
+            for place, sighting in found.found.items():
+                if self._home(place, settings) not in (None, folder):
+                    continue
+                first = made.found.setdefault(place, sighting)
+                if first is not sighting:
+                    made.found[place] = replace(first, twice=folder.host_dir)
+        return made
+
+    async def _folder(self, settings: ClassSettings, where: Folder) -> Survey:
+        folder = Path(where.mount_dir)
         made = Survey()
         try:
             entries = await self._folders.entries(folder)
@@ -63,7 +90,8 @@ class Surveyor:
 
     def hangs(self, settings: ClassSettings, entry: str) -> bool:
         """Whether an entry is left out of surveys because a call about it never came back."""
-        return os.path.join(settings.mount_dir, entry) in self._workers.stuck()
+        stuck = self._workers.stuck()
+        return any(os.path.join(folder.mount_dir, entry) in stuck for folder in settings.folders)
 
 
 @lru_cache(maxsize=4096)

@@ -309,6 +309,9 @@ class LocalDiskStatus(Part, frozen=True, kw_only=True):
     identity: DiskIdentity | None = None
     """What the disk is now."""
 
+    matched_by: Annotated[str, _rule(maxLength=1024)] = ""
+    """The rule of a LocalStorage that matched the device: its namespace and name, and the place of the rule in it."""
+
     cleaning: Cleaning | None = None
     """The last cleaning, under way or ended."""
 

@@ -58,6 +58,13 @@ class Signature:
     label: str = ""
 
 
+class RuleMatch(NamedTuple):
+    """What a rule of a LocalStorage has left about a device in udev's database."""
+
+    storage_class: str
+    rule: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockDevice:
     """One reading of a block device. What could not be read is empty."""
@@ -110,6 +117,9 @@ class BlockDevice:
 
     sequence: int = 0
     """The kernel's count of disks at the time this one came; another disk in its place has another one."""
+
+    matches: tuple[RuleMatch, ...] = ()
+    """Rules of LocalStorages that matched it, as udev knows them."""
 
     @property
     def medium(self) -> Medium:

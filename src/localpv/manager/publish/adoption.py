@@ -4,7 +4,6 @@ without which one could be used and deleted before its disk is looked at."""
 from __future__ import annotations
 
 import logging
-import posixpath
 
 from localpv import errors
 from localpv.api import well_known
@@ -47,6 +46,6 @@ def node_of(volume: PersistentVolume, configuration: Configuration) -> str:
     settings = configuration.classes.get(volume.spec.storage_class_name)
     if settings is None or volume.spec.local is None:
         return ""
-    if posixpath.dirname(volume.spec.local.path) != settings.host_dir:
+    if settings.folder_of(volume.spec.local.path) is None:
         return ""
     return ownership.maker(volume.metadata.annotations.get(well_known.PROVISIONED_BY, ""))

@@ -90,10 +90,10 @@ def _refusal(
             f"The disk is of node {spec.node_name} and class {spec.storage_class_name},"
             f" not of node {node.metadata.name} and class {settings.name}.",
         )
-    if "/" in spec.entry or spec.entry in (".", "..") or spec.path != posixpath.join(settings.host_dir, spec.entry):
-        return Refused(
-            "PathOutsideClass", f"{spec.path} is no entry of {settings.host_dir}, the directory of the class."
-        )
+    of_class = {posixpath.join(folder.host_dir, spec.entry) for folder in settings.folders}
+    if "/" in spec.entry or spec.entry in (".", "..") or spec.path not in of_class:
+        folders = " or ".join(folder.host_dir for folder in settings.folders)
+        return Refused("PathOutsideClass", f"{spec.path} is no entry of {folders}, the directory of the class.")
     if not hostname:
         return Refused("NodeWithoutHostname", f"Node {node.metadata.name} has no label {well_known.HOSTNAME}; set it.")
     if policy not in (*Reclaim,):

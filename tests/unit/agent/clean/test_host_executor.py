@@ -18,7 +18,7 @@ from localpv.agent.clean.host_executor import HostHands
 from localpv.agent.clean.paths import Place
 from localpv.api.kinds import ObjectMeta
 from localpv.api.kinds.localdisk import DiskIdentity, DiskKind, LocalDisk, LocalDiskSpec, LocalDiskStatus, VolumeMode
-from localpv.config.settings import ClassSettings
+from localpv.config.settings import ClassSettings, Folder
 from localpv.disk import identity as identities
 from localpv.host import paths
 from localpv.host.model import methods
@@ -236,6 +236,21 @@ def test_disk_is_found_in_the_folder_as_this_process_sees_it() -> None:
     assert clean_paths.find(disk, settings) == Place(
         folder=Path("/seen/disks"), path=Path("/seen/disks/vol"), host_path=Path("/mnt/disks/vol")
     )
+
+
+@pytest.mark.parametrize("folder", ["block", "filesystem"])
+def test_disk_of_a_class_with_two_folders_is_in_the_one_that_its_path_names(folder: str) -> None:
+    disk = record(Path(f"/mnt/{folder}/vol"), None)
+    settings = ClassSettings(
+        name="fast",
+        host_dir="/mnt/block",
+        mount_dir="/seen/block",
+        more_folders=(Folder(host_dir="/mnt/filesystem", mount_dir="/seen/filesystem"),),
+    )
+    found = clean_paths.find(disk, settings)
+    assert (found.folder, found.path) == (Path(f"/seen/{folder}"), Path(f"/seen/{folder}/vol"))
+    with pytest.raises(errors.OutsideFolder):
+        clean_paths.find(record(Path("/mnt/others/vol"), None), settings)
 
 
 SDB = BlockDevice(

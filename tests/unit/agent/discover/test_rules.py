@@ -22,9 +22,9 @@ from localpv.api.kinds.localdisk import (
     LocalDiskStatus,
     OfferedVolume,
 )
-from localpv.config.settings import ClassSettings
+from localpv.config.settings import ClassSettings, DeviceFilter
 from localpv.host.model.contents import BLANK, Contents, of_names
-from localpv.host.model.devices import BlockDevice, DeviceKind, DeviceNumber, Signature
+from localpv.host.model.devices import BlockDevice, DeviceKind, DeviceNumber, Medium, RuleMatch, Signature
 from localpv.host.model.entries import Entry, FileKind
 from localpv.host.model.identity import Identity, Twin
 from localpv.host.model.marks import Mark
@@ -133,6 +133,23 @@ def directory_case(**more: Any) -> Case:
     )
 
 
+RULE = "localpv-system/fast nodes[0].devices[1].udevRules[0]"
+
+
+def matched_case(*, medium: Medium = Medium.SSD, rule: str = RULE, of_group: int = 0, **filters: Any) -> Case:
+    """A device that a rule of a LocalStorage matched, whose group takes what the filters say."""
+    device = a_device(matches=(RuleMatch("fast", rule),) if rule else (RuleMatch("slow", RULE),))
+    case = device_case(device, of_group=of_group)
+    group = {"localpv-system/fast nodes[0].devices[1]": DeviceFilter(**filters)}
+    own = replace(case.settings, from_local_storage=True, device_filters=group)
+    return replace(case, settings=own, facts=replace(case.facts, medium=medium))
+
+
+def twice(case: Case) -> Case:
+    """The same where another directory of the class has an entry of that name."""
+    return replace(case, sighting=replace(case.sighting, twice="/mnt/more"))
+
+
 def replace_fs(identity: DiskIdentity) -> DiskIdentity:
     """With the UUID of a file system, which is not there any more when the device was cleaned."""
     return msgspec.structs.replace(identity, fs_uuid="was-there")
@@ -178,6 +195,10 @@ OFFERED = {
         a_device(signatures=(EXT4,)), mode="Filesystem", fs_type="ext4", contents=FILES, adopt=True
     ),
     "a device with bytes where what exists is adopted": device_case(contents=BYTES, adopt=True),
+    "a device that a rule matched": matched_case(),
+    "a device of just the smallest and largest size": matched_case(min_bytes=10 * GIB, max_bytes=10 * GIB),
+    "a device of a medium that its group takes": matched_case(media=("HDD", "SSD")),
+    "the last device that its group takes": matched_case(max_count=2, of_group=1),
 }
 
 
@@ -315,6 +336,24 @@ REFUSED = {
     "an empty device": (device_case(a_device(size_bytes=0)), "TooSmall"),
     "a file system without room": (mount_case(capacity=4096), "TooSmall"),
     "a second way to the same disk": (device_case(rival="entry b of class fast"), "DuplicateDevice"),
+    "an entry whose name is in two directories of its class": (twice(device_case()), "EntryTwice"),
+    "a link that no rule made": (matched_case(rule=""), "NotMatched"),
+    "a directory in a class of a LocalStorage": (
+        directory_case(settings=settings(from_local_storage=True, volume_mode="Filesystem")),
+        "NotADevice",
+    ),
+    "a mount point in a class of a LocalStorage": (
+        mount_case(settings=settings(from_local_storage=True)),
+        "NotADevice",
+    ),
+    "a device below the smallest size of its group": (matched_case(min_bytes=10 * GIB + 1), "TooSmall"),
+    "a device above the largest size of its group": (matched_case(max_bytes=10 * GIB - 1), "TooLarge"),
+    "a device of another medium than its group takes": (matched_case(media=("HDD", "NVMe")), "OtherMedium"),
+    "a device of an unknown medium where one is named": (
+        matched_case(medium=Medium.UNKNOWN, media=("SSD",)),
+        "OtherMedium",
+    ),
+    "one device more than its group takes": (matched_case(max_count=2, of_group=2), "CountReached"),
     "a directory made a moment ago": (directory_case(settling=True), "Settling"),
 }
 
@@ -353,6 +392,20 @@ def test_names_of_files_cannot_say_more_than_their_name(name: str) -> None:
 def test_every_rule_has_a_case_above() -> None:
     reasons = {reason for _, reason in REFUSED.values()} | {"IdentityChanged"}
     assert len(reasons) == len(rules.STILL_THERE) + len(rules.MAY_BE_OFFERED)
+
+
+@pytest.mark.seed("OPR-17")
+@pytest.mark.parametrize(
+    "filters",
+    [{"min_bytes": 20 * GIB}, {"max_bytes": GIB}, {"media": ("HDD",)}, {"max_count": 1, "of_group": 1}, {"rule": ""}],
+    ids=["TooSmall", "TooLarge", "OtherMedium", "CountReached", "NotMatched"],
+)
+def test_disk_that_has_a_volume_is_not_refused_by_what_its_group_says_later(filters: dict[str, Any]) -> None:
+    case = matched_case(**filters)
+    assert not rules.judge(case).eligible
+
+    record = a_record(published=True, identity=RECORDED, kind="BlockDevice")
+    assert rules.judge(replace(case, record=record)).eligible
 
 
 def test_a_published_disk_that_is_mounted_and_has_a_file_system_is_as_it_should_be() -> None:

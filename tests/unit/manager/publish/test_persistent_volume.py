@@ -13,7 +13,7 @@ from localpv.api import kinds
 from localpv.api.kinds.localdisk import DiskIdentity, DiskKind, LocalDisk, LocalDiskSpec, LocalDiskStatus
 from localpv.api.objects import Object
 from localpv.config.globs import NamePattern
-from localpv.config.settings import ClassSettings, Configuration, Reclaim
+from localpv.config.settings import ClassSettings, Configuration, Folder, Reclaim
 from localpv.disk import labels
 from localpv.engine.apiserver.kinds.base import Gates
 from localpv.engine.apiserver.kinds.persistentvolume import PersistentVolume
@@ -95,6 +95,24 @@ def test_volume_says_what_the_classic_provisioner_says() -> None:
 def test_path_is_based_on_the_directory_of_the_host() -> None:
     made = built(settings=with_settings(mount_dir="/inside/the/container"))
     assert made["spec"]["local"]["path"] == "/mnt/fast/vol1"
+
+
+@pytest.mark.seed("OPR-10")
+def test_class_with_two_directories_offers_both_modes_under_the_usual_names() -> None:
+    both = with_settings(
+        volume_mode="Block", more_folders=(Folder(host_dir="/mnt/more", mount_dir="/seen", volume_mode="Filesystem"),)
+    )
+    raw = built(a_disk(volume_mode="Block", kind=DiskKind.BLOCK_DEVICE), both)
+    formatted = built(a_disk(path="/mnt/more/vol1"), both)
+
+    assert (raw["spec"]["local"]["path"], raw["spec"]["volumeMode"]) == ("/mnt/fast/vol1", "Block")
+    assert (formatted["spec"]["local"]["path"], formatted["spec"]["volumeMode"]) == ("/mnt/more/vol1", "Filesystem")
+    assert raw["metadata"]["name"] == formatted["metadata"]["name"] == names.volume_name("vol1", "node-1", "fast")
+    refused = persistent_volume.build(
+        a_disk(path="/seen/vol1"), both, storage_class=CLASS, node=NODE, configuration=Configuration()
+    )
+    assert isinstance(refused, persistent_volume.Refused)
+    assert refused.reason == "PathOutsideClass"
 
 
 def test_volume_carries_its_disk_and_its_identity() -> None:
