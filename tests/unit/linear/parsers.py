@@ -20,15 +20,15 @@ from localpv.api import (
     yamls,
 )
 from localpv.api.kinds import meta
-from localpv.api.managed import elements, managers
-from localpv.api.schema import duplicates, formats, patterns, scalars
+from localpv.api.managed import entries, fieldset
+from localpv.api.schema import duplicates, formats, scalars
 from localpv.api.schema.catalogue import MICRO_TIME, Catalogue
 from localpv.api.schema.node import Node, Type
-from localpv.api.translate import texts
+from localpv.api.translate import manifests
 from localpv.client import credentials
 from localpv.config import globs, reading, values
 from localpv.engine.apiserver import addresses, body, call, discovery, negotiation
-from localpv.engine.apiserver.auth import attributes, identity, jwt
+from localpv.engine.apiserver.auth import identity, tokens
 from localpv.engine.apiserver.kinds import (
     configmap,
     cron,
@@ -62,18 +62,18 @@ PARSERS: dict[str, Parser] = {
     "api.jsonpath.compile": jsonpath.Path,
     "api.jsonpath.fields": jsonpath.fields,
     "api.kinds.meta.read_time": meta.read_time,
-    "api.managed.elements.canonical": lambda text: elements.canonical(f"v:{text}"),
-    "api.managed.elements.quoted": elements.quoted,
-    "api.managed.managers.manager_from_user_agent": managers.manager_from_user_agent,
-    "api.managed.managers.name_of": lambda text: managers.name_of(text, text),
-    "api.managed.managers.validate": managers.validate,
+    "api.managed.elements.canonical": lambda text: fieldset.canonical(f"v:{text}"),
+    "api.managed.elements.quoted": fieldset.quoted,
+    "api.managed.managers.manager_from_user_agent": entries.manager_from_user_agent,
+    "api.managed.managers.name_of": lambda text: entries.name_of(text, text),
+    "api.managed.managers.validate": entries.validate_name,
     "api.networks.read": networks.read,
     "api.networks.read length": lambda text: networks.read(f"::/{text}"),
     "api.quantity.canonical": quantity.canonical,
     "api.schema.duplicates.duplicate_fields": lambda text: duplicates.duplicate_fields(text.encode()),
     "api.schema.duplicates.findings": lambda text: duplicates.findings(text.encode(), _pod),
-    "api.schema.patterns.Effort": lambda text: patterns.Effort().check(text),
-    "api.schema.patterns.found": lambda text: patterns.found("^(a+)+$|(a|aa)+b|([a-z]+[0-9]?)*!", text),
+    "api.schema.patterns.Effort": lambda text: formats.Effort().check(text),
+    "api.schema.patterns.found": lambda text: formats.found("^(a+)+$|(a|aa)+b|([a-z]+[0-9]?)*!", text),
     "api.schema.scalars.read bytes": lambda text: scalars.read(text, _bytes),
     "api.schema.scalars.read micro time": lambda text: scalars.read(text, _micro_time),
     "api.schema.scalars.read quantity": lambda text: scalars.read(text, _quantity),
@@ -81,7 +81,7 @@ PARSERS: dict[str, Parser] = {
     "api.selectors.parse": selectors.parse,
     "api.selectors.parse_fields": selectors.parse_fields,
     "api.selectors.whole_number": selectors.whole_number,
-    "api.translate.texts.translate": texts.translate,
+    "api.translate.texts.translate": manifests.translate_text,
     "api.volume_affinity.annotation_errors": volume_affinity.annotation_errors,
     "api.volume_affinity.parse": volume_affinity.parse,
     "api.yaml_scalars.resolved": lambda text: text and yaml_scalars.resolved(text),
@@ -92,9 +92,9 @@ PARSERS: dict[str, Parser] = {
     "api.yamls.load_in_turns": lambda text: [*yamls.load_in_turns(text, most_values=50_000, repeated=[])],
     "engine.apiserver.addresses.parse": lambda text: addresses.parse(f"/apis/{text}"),
     "engine.apiserver.addresses.parse_query": addresses.parse_query,
-    "engine.apiserver.auth.attributes.quoted": attributes.quoted,
+    "engine.apiserver.auth.attributes.quoted": identity.quoted,
     "engine.apiserver.auth.identity.split_account": identity.split_account,
-    "engine.apiserver.auth.jwt.claims": lambda text: jwt.claims(text, b"key"),
+    "engine.apiserver.auth.jwt.claims": lambda text: tokens.read_claims(text, b"key"),
     "engine.apiserver.body.decode": lambda text: body.decode(text.encode(), "application/json"),
     "engine.apiserver.body.decode protobuf": lambda text: body.decode(b"k8s\x00" + text.encode(), media_types.PROTOBUF),
     "engine.apiserver.body.decode_json": lambda text: body.decode_json(text.encode()),

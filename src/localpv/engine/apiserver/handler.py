@@ -12,13 +12,13 @@ import msgspec
 from aiohttp import web
 
 from localpv.api import selectors, status
-from localpv.api.managed import managers
+from localpv.api.managed import entries
 from localpv.api.resources import BINDINGS
 from localpv.api.selectors import FieldSelector, FieldTerm
 from localpv.engine.apiserver import addresses, body, negotiation, presentation, request_info, responses, transfer
 from localpv.engine.apiserver.access import Access
 from localpv.engine.apiserver.addresses import Address
-from localpv.engine.apiserver.auth import reviews, token_request
+from localpv.engine.apiserver.auth import reviews
 from localpv.engine.apiserver.auth.identity import User
 from localpv.engine.apiserver.bounds import LOGIN_DELAY, Bounds, FailedLogins, InFlight, Seat
 from localpv.engine.apiserver.call import Call, Reply, check_write_options
@@ -227,7 +227,7 @@ class Handler:
         raw = await body.json_of_yaml(
             raw, content_type, self._large_yaml, most=body.most_values(call), repeated=call.repeated_keys
         )
-        call.manager = managers.name_of(query.get("fieldManager", ""), request.headers.get("User-Agent", ""))
+        call.manager = entries.name_of(query.get("fieldManager", ""), request.headers.get("User-Agent", ""))
         try:
             if verb in ("delete", "deletecollection"):
                 reply = await self._delete(call, verb, raw, request.content_type)
@@ -322,7 +322,7 @@ class Handler:
 
     def _token(self, call: Call, value: Any, raw: bytes) -> Reply:
         access = self._access
-        answer = token_request.token_request(
+        answer = reviews.token_request(
             self._shapes.take_in(value, "TokenRequest", call, raw),
             access.objects.get("serviceaccounts", call.namespace, call.name),
             namespace=call.namespace,

@@ -11,7 +11,7 @@ from aiohttp import WSMsgType, web
 from localpv.api import status
 from localpv.engine.apiserver import responses
 from localpv.engine.apiserver.access import Access
-from localpv.engine.apiserver.auth.attributes import Attributes
+from localpv.engine.apiserver.auth.identity import Attributes
 from localpv.engine.apiserver.call import Call
 from localpv.engine.apiserver.pod_access import PodAccess
 from localpv.engine.apiserver.revisions import Revisions

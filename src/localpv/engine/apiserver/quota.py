@@ -11,8 +11,7 @@ from localpv.engine.apiserver.auth import default_roles, node_rule
 from localpv.engine.apiserver.auth.identity import NODES, User, split_account
 from localpv.engine.apiserver.bounds import Bounds
 from localpv.engine.apiserver.call import ENGINE, Call
-from localpv.engine.store.table import Row
-from localpv.engine.store.usage import Usage, namespace_of, size
+from localpv.engine.store.table import Row, Usage, counted_size, namespace_of
 from localpv.errors import TooLarge, TooManyRequests
 
 MAX_OBJECT_BYTES = 3 << 19
@@ -37,7 +36,7 @@ class Quota:
 
     def check(self, call: Call, key: str, row: Row, before: Row | None) -> None:
         """Raises TooLarge or TooManyRequests."""
-        growth = size(row) - size(before)
+        growth = counted_size(row) - counted_size(before)
         if growth <= 0 or call.user is ENGINE:
             return  # what upkeep writes ends things or is little, and refusing it would keep others from their end
         if len(row.value) > MAX_OBJECT_BYTES:

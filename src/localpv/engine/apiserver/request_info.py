@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from localpv.api import selectors
 from localpv.engine.apiserver.addresses import Address
-from localpv.engine.apiserver.auth.attributes import Attributes
+from localpv.engine.apiserver.auth.identity import Attributes
 from localpv.errors import BadRequest
 
 _METHODS = {"POST": "create", "PUT": "update", "PATCH": "patch"}

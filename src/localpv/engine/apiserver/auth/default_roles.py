@@ -5,7 +5,8 @@ from __future__ import annotations
 from localpv.api import roles as our_roles
 from localpv.api import well_known
 from localpv.api.objects import Object
-from localpv.engine.apiserver.auth import aggregation, identity, node_rule
+from localpv.engine.apiserver.auth import identity, node_rule
+from localpv.engine.apiserver.auth.rules import outdated
 
 SYSTEM = "kube-system"
 """Where the components have their service accounts."""
@@ -27,7 +28,7 @@ _AGGREGATE = "rbac.authorization.k8s.io/aggregate-to-"
 
 def cluster_roles() -> list[Object]:
     roles = _cluster_roles()
-    summed = {role["metadata"]["name"]: role for role in aggregation.outdated(roles)}
+    summed = {role["metadata"]["name"]: role for role in outdated(roles)}
     return [summed.get(role["metadata"]["name"], role) for role in roles]
 
 

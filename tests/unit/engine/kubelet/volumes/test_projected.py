@@ -176,8 +176,8 @@ async def test_secrets_stay_in_memory_and_configuration_does_not_need_to(machine
 @pytest.mark.parametrize(
     ("volume", "word"),
     [
-        (kinds.Volume(name="v", nfs=kinds.pod_volumes.OtherSource()), "nfs"),
-        (kinds.Volume(name="v", git_repo=kinds.pod_volumes.OtherSource()), "gitRepo"),
+        (kinds.Volume(name="v", nfs=kinds.pods.OtherSource()), "nfs"),
+        (kinds.Volume(name="v", git_repo=kinds.pods.OtherSource()), "gitRepo"),
         (kinds.Volume(name="v"), "unknown"),
         (kinds.Volume(name="v", empty_dir=kinds.EmptyDirVolumeSource(medium="HugePages")), "HugePages"),
         (

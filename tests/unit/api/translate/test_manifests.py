@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from localpv.api.translate import manifests, texts
+from localpv.api.translate import manifests
 from localpv.errors import ConfigurationError
 
 POD = """\
@@ -41,7 +41,7 @@ def said(obj: dict[str, Any]) -> list[str]:
 
 def test_documents_that_do_not_change_stay_to_the_letter() -> None:
     text = f"---\n{OTHER}---\n{POD}--- # the end\n{OTHER}"
-    done = texts.translate(text).text
+    done = manifests.translate_text(text).text
     assert done.startswith(f"---\n{OTHER}---\n# A pod with a disk.\n")
     assert done.endswith(f"--- # the end\n{OTHER}")
     kinds = [document["kind"] for document in yaml.safe_load_all(done)]
@@ -50,12 +50,12 @@ def test_documents_that_do_not_change_stay_to_the_letter() -> None:
 
 def test_text_without_anything_to_do_is_the_same_text() -> None:
     for text in ("", "# nothing\n", OTHER, json.dumps(yaml.safe_load(OTHER))):
-        done = texts.translate(text)
+        done = manifests.translate_text(text)
         assert (done.text, done.notes) == (text, ())
 
 
 def test_document_on_the_line_of_its_separator_is_read() -> None:
-    done = texts.translate(
+    done = manifests.translate_text(
         '--- {"kind": "Pod", "spec": {"volumes": [{"name": "d", "localVolume": {"type": "disk"}}]}}\n'
     )
     (document,) = yaml.safe_load_all(done.text)
@@ -64,14 +64,14 @@ def test_document_on_the_line_of_its_separator_is_read() -> None:
 
 def test_json_stays_json() -> None:
     text = json.dumps(yaml.safe_load(POD)) + "\n" + json.dumps(yaml.safe_load(OTHER))
-    done = texts.translate(text).text
+    done = manifests.translate_text(text).text
     first, second = done.rsplit("\n", 1)
     assert "ephemeral" in json.loads(first)["spec"]["volumes"][0]
     assert json.loads(second)["kind"] == "ConfigMap"
 
 
 def test_order_of_fields_stays() -> None:
-    document = yaml.safe_load(texts.translate(POD).text)
+    document = yaml.safe_load(manifests.translate_text(POD).text)
     assert list(document) == ["apiVersion", "kind", "metadata", "spec"]
     assert list(document["spec"]) == ["containers", "volumes"]
 
@@ -79,12 +79,12 @@ def test_order_of_fields_stays() -> None:
 @pytest.mark.parametrize("text", ["a: [", "kind: Pod\n\tx: 1\n", '{"kind": "Pod"} {"kind": '])
 def test_what_cannot_be_read_is_said_with_its_source(text: str) -> None:
     with pytest.raises(ConfigurationError, match=r"old\.yaml cannot be read"):
-        texts.translate(text, source="old.yaml")
+        manifests.translate_text(text, source="old.yaml")
 
 
 def test_the_line_of_a_mistake_is_the_one_of_the_whole_file() -> None:
     with pytest.raises(ConfigurationError) as caught:
-        texts.translate("a: 1\n---\nb: 1\nc: {d: 1\n", source="old.yaml")
+        manifests.translate_text("a: 1\n---\nb: 1\nc: {d: 1\n", source="old.yaml")
     assert str(caught.value).startswith("old.yaml cannot be read: line 5: did not find expected ',' or '}'")
 
 
@@ -181,8 +181,8 @@ def test_volume_that_has_another_source_as_well_is_left_and_told() -> None:
 
 
 def test_translation_of_a_translation_changes_nothing() -> None:
-    once = texts.translate(POD).text
-    assert texts.translate(once).text == once
+    once = manifests.translate_text(POD).text
+    assert manifests.translate_text(once).text == once
 
 
 def test_space_left_on_a_node_cannot_be_translated() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from localpv.api.managed import managers
+from localpv.api.managed import entries
 
 
 @pytest.mark.parametrize(
@@ -20,34 +20,34 @@ from localpv.api.managed import managers
     ],
 )
 def test_manager_is_the_program_that_the_user_agent_names(user_agent: str, manager: str) -> None:
-    assert managers.manager_from_user_agent(user_agent) == manager
+    assert entries.manager_from_user_agent(user_agent) == manager
 
 
 def test_named_manager_comes_before_the_user_agent() -> None:
-    assert managers.name_of("me", "kubectl/v1") == "me"
-    assert managers.name_of("", "kubectl/v1") == "kubectl"
-    assert managers.name_of("", "/v1") == "unknown"
+    assert entries.name_of("me", "kubectl/v1") == "me"
+    assert entries.name_of("", "kubectl/v1") == "kubectl"
+    assert entries.name_of("", "/v1") == "unknown"
 
 
 def test_apply_needs_a_manager() -> None:
-    (problem,) = managers.validate_patch("", force=None, is_apply=True)
+    (problem,) = entries.validate_patch("", force=None, is_apply=True)
 
     assert str(problem) == "fieldManager: Required value: is required for apply patch"
-    assert managers.validate_patch("me", force=True, is_apply=True) == []
-    assert managers.validate_patch("", force=None, is_apply=False) == []
+    assert entries.validate_patch("me", force=True, is_apply=True) == []
+    assert entries.validate_patch("", force=None, is_apply=False) == []
 
 
 @pytest.mark.parametrize("force", [True, False])
 def test_only_apply_can_be_forced(force: bool) -> None:
-    (problem,) = managers.validate_patch("me", force=force, is_apply=False)
+    (problem,) = entries.validate_patch("me", force=force, is_apply=False)
 
     assert str(problem) == "force: Forbidden: may not be specified for non-apply patch"
 
 
 def test_name_is_short_and_printable() -> None:
-    assert managers.validate("x" * 128) == []
-    (long,) = managers.validate("x" * 129)
-    (odd,) = managers.validate("é\x01b")
+    assert entries.validate_name("x" * 128) == []
+    (long,) = entries.validate_name("x" * 129)
+    (odd,) = entries.validate_name("é\x01b")
 
     assert str(long) == "fieldManager: Too long: may not be more than 128 bytes"
     assert odd.reason == "FieldValueInvalid"

@@ -12,7 +12,7 @@ import pytest
 
 from localpv.engine.apiserver.controllers.dependency_graph import Graph
 from localpv.engine.store.store import Store
-from localpv.engine.store.usage import OBJECT_BYTES, Usage, namespace_of, size
+from localpv.engine.store.table import OBJECT_BYTES, Usage, counted_size, namespace_of
 from localpv.errors import StoreFull
 
 KEYS = ["cluster", "a/x", "a/y", "b/x", "b/a/odd"]
@@ -90,7 +90,7 @@ async def test_a_write_of_the_same_takes_no_more_when_the_revision_has_one_more_
     sizes = set()
     for _ in range(12):
         value = b'{"resourceVersion":"%d"}' % store.next_revision()
-        sizes.add(size(await store.put("pods", "a/x", value)))
+        sizes.add(counted_size(await store.put("pods", "a/x", value)))
     assert len(sizes) == 1
     await store.close()
 
@@ -98,7 +98,7 @@ async def test_a_write_of_the_same_takes_no_more_when_the_revision_has_one_more_
 async def test_owners_that_nobody_made_count_with_what_they_take_in_memory(tmp_path: Path) -> None:
     store = await opened(tmp_path)
     names = [f'{{"kind":"None","name":"n","uid":"{number:036}"}}' for number in range(20_000)]
-    plain = size(await store.put("pods", "a/x", b"x" * len(",".join(names))))
+    plain = counted_size(await store.put("pods", "a/x", b"x" * len(",".join(names))))
     graph = Graph()
     tracemalloc.start()
     references = msgspec.json.decode("[" + ",".join(names) + "]")
@@ -106,5 +106,5 @@ async def test_owners_that_nobody_made_count_with_what_they_take_in_memory(tmp_p
     graph.learn(("pods", "a/x"), {"metadata": {"uid": "u", "ownerReferences": references}})
     taken = tracemalloc.get_traced_memory()[0] - before
     tracemalloc.stop()
-    assert size(await store.put("pods", "a/x", ",".join(names).encode())) - plain >= taken / 1.5
+    assert counted_size(await store.put("pods", "a/x", ",".join(names).encode())) - plain >= taken / 1.5
     await store.close()
