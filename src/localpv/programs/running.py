@@ -21,9 +21,8 @@ from localpv.engine.kubelet.volumes.lookup import ApiLookup
 from localpv.engine.kubelet.volumes.volume_manager import PodVolumes
 from localpv.engine.scheduler import admission
 from localpv.host import mounts
-from localpv.host.layers import KernelLayers
 from localpv.host.runc import RuncContainers
-from localpv.host.sandboxes import KernelSandboxes
+from localpv.host.sandboxes import KernelLayers, KernelSandboxes
 from localpv.host.workers import Workers
 from localpv.observe.events import ApiEvents
 from localpv.programs.observing import Observed

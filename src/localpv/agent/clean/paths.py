@@ -8,7 +8,7 @@ from pathlib import Path
 from localpv import errors
 from localpv.api.kinds.localdisk import LocalDisk
 from localpv.config.settings import ClassSettings
-from localpv.host import paths
+from localpv.host import openat
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,10 +29,10 @@ def find(disk: LocalDisk, settings: ClassSettings) -> Place:
     By name only. That no link leads out is seen when it is opened, step by step, by whoever acts on it.
     """
     spec = disk.spec
-    names = paths.names_below(Path(settings.host_dir), Path(spec.path))
+    names = openat.names_below(Path(settings.host_dir), Path(spec.path))
     if names != (spec.entry,):
         raise errors.OutsideFolder(f"{spec.path} is not the entry {spec.entry} of {settings.host_dir}")
     folder = Path(settings.mount_dir)
     path = folder / spec.entry
-    paths.names_below(folder, path)
+    openat.names_below(folder, path)
     return Place(folder=folder, path=path, host_path=Path(spec.path))

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from localpv.api.objects import Object
 from localpv.api.pod_logs import PodLogOptions
-from localpv.host.model.processes import Process
+from localpv.host.containers import Process
 
 
 class PodAccess(Protocol):

@@ -25,8 +25,7 @@ from localpv.engine.kubelet.records import Records
 from localpv.engine.kubelet.status_writer import StatusWriter
 from localpv.engine.kubelet.supervisor import Keeper
 from localpv.host.containers import Containers, Features
-from localpv.host.layers import Layers
-from localpv.host.sandboxes import Sandboxes
+from localpv.host.sandboxes import Layers, Sandboxes
 from localpv.runtime.backoff import KeyedBackoff
 from localpv.runtime.clock import Clock
 from localpv.runtime.controller import Controller

@@ -22,7 +22,7 @@ from localpv.engine.apiserver.call import Call
 from localpv.engine.apiserver.pod_access import PodAccess
 from localpv.engine.apiserver.verbs import logs
 from localpv.errors import ApiError, BadRequest, HostError, InternalError
-from localpv.host.model.processes import Process
+from localpv.host.containers import Process
 
 log = logging.getLogger(__name__)
 

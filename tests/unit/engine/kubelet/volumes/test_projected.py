@@ -9,7 +9,7 @@ from tests.unit.engine.kubelet.volumes.world import Machine, a_pod
 
 from localpv.api import kinds
 from localpv.engine.kubelet.volumes import NotReady, downward
-from localpv.host.file_sets import File
+from localpv.host.volume_files import File
 
 
 @pytest.fixture

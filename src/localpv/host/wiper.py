@@ -1,8 +1,7 @@
 """Block devices wiped: the right one, used by nobody, all of it, and read back at the end.
 
 What if we die on the way? Nothing is remembered here. Every method can be run again from its start on whatever is left,
-and a device counts as clean only by the word of a `wipe` that came to its end.
-"""
+and a device counts as clean only by the word of a `wipe` that came to its end."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 from localpv import errors
-from localpv.host import commands, devices, drives, overwriting, probing, readback
+from localpv.host import blkid, commands, devices, erasure, readback
 from localpv.host.model import methods
 from localpv.host.model.devices import BlockDevice
 from localpv.host.model.identity import Identity, way_out
@@ -35,7 +34,7 @@ _XFS_FROM = 16 * 1024**4
 _BLKRRPART = 0x125F
 
 
-class Wiping(Protocol):
+class Wiper(Protocol):
     """Wiping of block devices."""
 
     async def wipe(
@@ -57,7 +56,7 @@ class Wiping(Protocol):
         """The checks of `wipe` alone."""
 
 
-class KernelWiping:
+class KernelWiper:
     """Real devices."""
 
     def __init__(self, *, workers: Workers, devices: devices.KernelDevices) -> None:
@@ -82,9 +81,9 @@ class KernelWiping:
             case methods.Discard() if not device.discard_max_bytes:
                 raise errors.NotSupported(f"{device.path} cannot discard", hint="wipe it with zero")
             case methods.AtaErase():
-                await drives.check_ata(device)
+                await erasure.check_ata(device)
             case methods.NvmeFormat():
-                await drives.check_nvme(device)
+                await erasure.check_nvme(device)
         work = _work(method, device, verify)
         await self._workers.long(work, key=str(device.path), on_progress=on_progress)
 
@@ -113,13 +112,13 @@ def _work(method: Method, device: BlockDevice, verify: Readback) -> Callable[[Co
         with _held(device) as fd:
             match method:
                 case methods.Zero(passes):
-                    overwriting.zero(fd, size, control, passes=passes, offload=offload)
+                    erasure.zero(fd, size, control, passes=passes, offload=offload)
                 case methods.Shred(passes):
-                    overwriting.shred(fd, size, control, passes=passes, offload=offload)
+                    erasure.shred(fd, size, control, passes=passes, offload=offload)
                 case methods.Discard():
                     canaries = readback.Canaries(fd, size, device.logical_block_size)
                     canaries.write()
-                    overwriting.discard(fd, size, control)
+                    erasure.discard(fd, size, control)
                     canaries.verify_gone()
                 case methods.ZeroOut():
                     _zero_out(fd, device, control)
@@ -132,7 +131,7 @@ def _work(method: Method, device: BlockDevice, verify: Readback) -> Callable[[Co
         with _watched(device) as fd:
             canaries = readback.Canaries(fd, size, device.logical_block_size)
             canaries.write()
-            erasing = drives.erase_ata if isinstance(method, methods.AtaErase) else drives.format_nvme
+            erasing = erasure.erase_ata if isinstance(method, methods.AtaErase) else erasure.format_nvme
             control.report(0, size, "erasing")
             control.run(erasing(device.path))
             canaries.verify_gone()
@@ -146,21 +145,21 @@ def _work(method: Method, device: BlockDevice, verify: Readback) -> Callable[[Co
             control.report(size // 2, size, "removing signatures")
             control.run(commands.run(["wipefs", "-a", "-q", str(device.path)], timeout=TOOL_SECONDS))
             # Whoever makes a file system later takes a device for blank only when nothing is at either end.
-            overwriting.zero_ends(fd, size)
+            erasure.zero_ends(fd, size)
             readback.verify_no_signatures(fd)
             _forget_partitions(fd)
 
     def run_command(control: Control) -> None:
         assert isinstance(method, methods.Command)
         with _watched(device) as fd:
-            before = set(probing.probe(fd).signatures)
+            before = set(blkid.probe(fd).signatures)
             if not before:
                 readback.mark(fd)
-                before = set(probing.probe(fd).signatures)
+                before = set(blkid.probe(fd).signatures)
             control.report(0, size, "running a command")
             control.run(_command(method.argv, {"LOCAL_PV_BLKDEVICE": str(device.path)}))
             readback.forget_cached(fd)
-            if left := before & set(probing.probe(fd).signatures):
+            if left := before & set(blkid.probe(fd).signatures):
                 raise errors.NotClean(
                     f"{method.argv[0]} ended well, but the {next(iter(left)).type} signature that was on the device"
                     " before is still there",
@@ -185,7 +184,7 @@ def _zero_out(fd: int, device: BlockDevice, control: Control) -> None:
     size = device.size_bytes
 
     def punch() -> bool:
-        return overwriting.punch(fd, size, control)
+        return erasure.punch(fd, size, control)
 
     def discard() -> bool:
         # Reads of what an ATA drive has trimmed may be different each time, so zeroes seen once prove nothing. The
@@ -193,7 +192,7 @@ def _zero_out(fd: int, device: BlockDevice, control: Control) -> None:
         if not device.discard_max_bytes or device.vendor == "ATA":
             return False
         try:
-            overwriting.discard(fd, size, control)
+            erasure.discard(fd, size, control)
         except errors.NotSupported:
             return False
         return True
@@ -209,7 +208,7 @@ def _zero_out(fd: int, device: BlockDevice, control: Control) -> None:
             )
         else:
             return
-    overwriting.zero(fd, size, control, passes=1, offload=device.write_zeroes_max_bytes > 0)
+    erasure.zero(fd, size, control, passes=1, offload=device.write_zeroes_max_bytes > 0)
     readback.verify_zero(fd, size, Readback.FULL, control)
 
 

@@ -1,8 +1,7 @@
 """What is written at the known places of a device: file systems, partition tables, members of LVM and RAID.
 
 libblkid reads the device itself, past every cache of earlier answers. It is called in this process because a scan of
-two hundred disks would otherwise start two hundred programs; where the library is missing, `blkid -p` is asked.
-"""
+two hundred disks would otherwise start two hundred programs; where the library is missing, `blkid -p` is asked."""
 
 from __future__ import annotations
 

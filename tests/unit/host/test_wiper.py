@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from localpv import errors
-from localpv.host import commands, devices, drives, overwriting, readback, wiping, workers
+from localpv.host import commands, devices, erasure, readback, wiper, workers
 from localpv.host.model import methods
 from localpv.host.model.devices import BlockDevice, DeviceNumber
 from localpv.host.model.methods import Method, Progress, Readback
-from localpv.host.wiping import KernelWiping
+from localpv.host.wiper import KernelWiper
 from localpv.host.workers import Workers
 
 SIZE = 1 << 20
@@ -41,7 +41,7 @@ class Place:
         return self.device
 
     async def wipe(self, method: Method, **options: Any) -> None:
-        wiper = KernelWiping(workers=Workers(), devices=self)  # type: ignore[arg-type]
+        wiper = KernelWiper(workers=Workers(), devices=self)  # type: ignore[arg-type]
         known = options.pop("expected", self.device.identity)
         await wiper.wipe(self.device.path, method, expected=known, on_progress=self.told.append, **options)
 
@@ -86,11 +86,11 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
 
     monkeypatch.setattr(commands, "run", run)
     for name in ("erase_ata", "format_nvme"):
-        monkeypatch.setattr(drives, name, erase)
+        monkeypatch.setattr(erasure, name, erase)
     for name in ("check_ata", "check_nvme"):
-        monkeypatch.setattr(drives, name, can)
+        monkeypatch.setattr(erasure, name, can)
     monkeypatch.setattr(devices, "size_of", lambda fd: os.fstat(fd).st_size)
-    monkeypatch.setattr(overwriting, "discard", lambda fd, size, control: overwriting.punch(fd, size, control))
+    monkeypatch.setattr(erasure, "discard", lambda fd, size, control: erasure.punch(fd, size, control))
     monkeypatch.setattr(workers, "REPORT_SECONDS", 0.0)
     yield found
     assert not found.is_open
@@ -143,7 +143,7 @@ async def test_drive_that_cannot_erase_itself_is_not_touched(
     async def cannot(_: BlockDevice) -> None:
         raise errors.NotSupported("no")
 
-    monkeypatch.setattr(drives, asked, cannot)
+    monkeypatch.setattr(erasure, asked, cannot)
     before = place.device.path.read_bytes()
     with pytest.raises(errors.NotSupported):
         await place.wipe(method)
@@ -251,7 +251,7 @@ async def test_what_left_one_byte_is_not_believed(
 
     place.acts = all_but_one
     for name in ("zero", "shred", "discard", "punch"):
-        monkeypatch.setattr(overwriting, name, all_but_one)
+        monkeypatch.setattr(erasure, name, all_but_one)
     with pytest.raises(errors.NotClean, match="old data is left"):
         await place.wipe(method)
 
@@ -261,7 +261,7 @@ async def test_drive_that_did_nothing_is_found_out(
     place: Place, monkeypatch: pytest.MonkeyPatch, method: Method
 ) -> None:
     place.zero([])
-    monkeypatch.setattr(overwriting, "discard", lambda *_: None)
+    monkeypatch.setattr(erasure, "discard", lambda *_: None)
     with pytest.raises(errors.NotClean, match="said that it erased itself"):
         await place.wipe(method)
 
@@ -281,7 +281,7 @@ async def test_zeroout_reads_all_of_it_though_a_sample_was_asked_for(
     asked: list[Readback] = []
     monkeypatch.setattr(readback, "verify_zero", lambda fd, size, how, control: asked.append(how))
     for punches in (True, False):
-        monkeypatch.setattr(overwriting, "punch", lambda *_, punches=punches: punches)
+        monkeypatch.setattr(erasure, "punch", lambda *_, punches=punches: punches)
         place.device = replace(place.device, discard_max_bytes=0)
         await place.wipe(methods.ZeroOut(), verify=Readback.SAMPLE)
     assert asked == [Readback.FULL, Readback.FULL]
@@ -295,7 +295,7 @@ async def test_zeroout_believes_a_discard_only_of_drives_that_read_the_same_each
     place: Place, monkeypatch: pytest.MonkeyPatch, vendor: str, most: int, used: list[str]
 ) -> None:
     ways: list[str] = []
-    real = overwriting.zero
+    real = erasure.zero
 
     def zero(*arguments: Any, **options: Any) -> None:
         ways.append("zero")
@@ -305,9 +305,9 @@ async def test_zeroout_believes_a_discard_only_of_drives_that_read_the_same_each
         ways.append("discard")
         place.zero([])
 
-    monkeypatch.setattr(overwriting, "punch", lambda *_: bool(ways.append("punch")))  # type: ignore[func-returns-value]
-    monkeypatch.setattr(overwriting, "discard", discard)
-    monkeypatch.setattr(overwriting, "zero", zero)
+    monkeypatch.setattr(erasure, "punch", lambda *_: bool(ways.append("punch")))  # type: ignore[func-returns-value]
+    monkeypatch.setattr(erasure, "discard", discard)
+    monkeypatch.setattr(erasure, "zero", zero)
     place.device = replace(place.device, vendor=vendor, discard_max_bytes=most)
     await place.wipe(methods.ZeroOut())
     assert ways == used and place.device.path.read_bytes() == bytes(SIZE)
@@ -319,8 +319,8 @@ async def test_zeroout_writes_where_a_discard_is_refused_after_all(
     def refused(*_: object) -> None:
         raise errors.NotSupported("no")
 
-    monkeypatch.setattr(overwriting, "punch", lambda *_: False)
-    monkeypatch.setattr(overwriting, "discard", refused)
+    monkeypatch.setattr(erasure, "punch", lambda *_: False)
+    monkeypatch.setattr(erasure, "discard", refused)
     await place.wipe(methods.ZeroOut())
     assert place.device.path.read_bytes() == bytes(SIZE)
 
@@ -338,8 +338,8 @@ async def test_device_zeroes_itself_if_it_says_that_it_can(
         place.zero([])
 
     for name in ("zero", "shred"):
-        monkeypatch.setattr(overwriting, name, write)
-    monkeypatch.setattr(overwriting, "punch", lambda *_: False)
+        monkeypatch.setattr(erasure, name, write)
+    monkeypatch.setattr(erasure, "punch", lambda *_: False)
     place.device = replace(place.device, write_zeroes_max_bytes=most, discard_max_bytes=0)
     await place.wipe(method)
     assert offloads == [bool(most)]
@@ -368,7 +368,7 @@ async def test_command_that_leaves_another_signature_has_done_something(place: P
 async def test_reset_makes_a_file_system_then_removes_every_trace_of_one(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(overwriting, "ENDS", 4096)
+    monkeypatch.setattr(erasure, "ENDS", 4096)
     path = str(place.device.path)
     await place.wipe(methods.FsReset())
     assert place.ran == [["mkfs.ext4", "-F", "-q", path], ["wipefs", "-a", "-q", path]]
@@ -376,7 +376,7 @@ async def test_reset_makes_a_file_system_then_removes_every_trace_of_one(
 
 
 async def test_signature_that_is_left_after_a_reset_is_found(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(overwriting, "zero_ends", lambda fd, size: readback.mark(fd))
+    monkeypatch.setattr(erasure, "zero_ends", lambda fd, size: readback.mark(fd))
     with pytest.raises(errors.NotClean, match="signature of swap"):
         await place.wipe(methods.FsReset())
 
@@ -386,7 +386,7 @@ async def test_reset_makes_xfs_where_ext4_ends(
     place: Place, monkeypatch: pytest.MonkeyPatch, size: int, tool: str
 ) -> None:
     monkeypatch.setattr(devices, "size_of", lambda fd: size)
-    monkeypatch.setattr(overwriting, "zero_ends", lambda fd, size: place.zero([]))
+    monkeypatch.setattr(erasure, "zero_ends", lambda fd, size: place.zero([]))
     place.device = replace(place.device, size_bytes=size)
     await place.wipe(methods.FsReset())
     assert place.ran[0][0] == tool
@@ -405,7 +405,7 @@ async def test_kernel_is_told_to_forget_the_partitions(
     place.acts = place.zero
     monkeypatch.setattr(fcntl, "ioctl", ioctl)
     await place.wipe(method)
-    assert told[-1] == wiping._BLKRRPART
+    assert told[-1] == wiper._BLKRRPART
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from localpv import errors
-from localpv.host import commands, mountcalls, mounting
+from localpv.host import commands, mountcalls, mounter
+from localpv.host.folders import FileKind
 from localpv.host.model.devices import DeviceNumber
-from localpv.host.model.entries import FileKind
-from localpv.host.mounting import KernelMounting
+from localpv.host.mounter import KernelMounter
 from localpv.host.workers import Workers
 
 BIND, REMOUNT, READ_ONLY, NO_SUID, NO_DEV, NO_ATIME, RELATIME = 4096, 32, 1, 2, 4, 1024, 1 << 21
@@ -44,7 +44,7 @@ def kernel(monkeypatch: pytest.MonkeyPatch) -> Kernel:
     made = Kernel()
     monkeypatch.setattr(mountcalls, "mount", made.mount)
     monkeypatch.setattr(mountcalls, "unmount", made.unmount)
-    monkeypatch.setattr(mounting.os, "statvfs", lambda at: SimpleNamespace(f_flag=made.flags))  # type: ignore[attr-defined]
+    monkeypatch.setattr(mounter.os, "statvfs", lambda at: SimpleNamespace(f_flag=made.flags))  # type: ignore[attr-defined]
     return made
 
 
@@ -53,8 +53,8 @@ def opened() -> list[str]:
 
 
 @pytest.fixture
-async def real() -> KernelMounting:
-    return KernelMounting(workers=Workers())
+async def real() -> KernelMounter:
+    return KernelMounter(workers=Workers())
 
 
 @pytest.mark.parametrize(
@@ -62,13 +62,13 @@ async def real() -> KernelMounting:
     [(0, 0o777, "mode=777"), (1, 0o700, "mode=700,size=1"), (4096, 0o777, "mode=777,size=4096")],
 )
 async def test_memory_has_the_size_and_the_mode_that_were_asked_for(
-    kernel: Kernel, real: KernelMounting, size: int, mode: int, options: str
+    kernel: Kernel, real: KernelMounter, size: int, mode: int, options: str
 ) -> None:
     await real.mount_memory(Path("/at"), size_bytes=size, mode=mode)
     assert kernel.calls == [("tmpfs", "tmpfs", 0, options)]
 
 
-async def test_memory_is_for_all_unless_something_else_is_said(kernel: Kernel, real: KernelMounting) -> None:
+async def test_memory_is_for_all_unless_something_else_is_said(kernel: Kernel, real: KernelMounter) -> None:
     await real.mount_memory(Path("/at"))
     assert kernel.calls == [("tmpfs", "tmpfs", 0, "mode=777")]
 
@@ -85,7 +85,7 @@ async def test_memory_is_for_all_unless_something_else_is_said(kernel: Kernel, r
     ],
 )
 async def test_what_is_open_is_bound_and_remounted_only_where_that_changes_something(
-    kernel: Kernel, real: KernelMounting, tmp_path: Path, read_only: bool, options: tuple[str, ...], flags: int | None
+    kernel: Kernel, real: KernelMounter, tmp_path: Path, read_only: bool, options: tuple[str, ...], flags: int | None
 ) -> None:
     async with real.opened(tmp_path) as source:
         await real.bind(source, Path("/at"), read_only=read_only, options=options)
@@ -94,7 +94,7 @@ async def test_what_is_open_is_bound_and_remounted_only_where_that_changes_somet
 
 
 @pytest.mark.parametrize("read_only", [True, False])
-async def test_flags_that_it_has_from_where_it_came_stay(kernel: Kernel, real: KernelMounting, read_only: bool) -> None:
+async def test_flags_that_it_has_from_where_it_came_stay(kernel: Kernel, real: KernelMounter, read_only: bool) -> None:
     kernel.flags = 2 | 4 | 4096  # nosuid, nodev, relatime as statfs tells them
     await real.make_read_only(Path("/at"), read_only=read_only)
     kept = BIND | REMOUNT | NO_SUID | NO_DEV | RELATIME
@@ -102,7 +102,7 @@ async def test_flags_that_it_has_from_where_it_came_stay(kernel: Kernel, real: K
 
 
 async def test_flag_that_is_not_there_is_not_set_and_noatime_takes_the_place_of_relatime(
-    kernel: Kernel, real: KernelMounting, tmp_path: Path
+    kernel: Kernel, real: KernelMounter, tmp_path: Path
 ) -> None:
     kernel.flags = 1 | 4096
     async with real.opened(tmp_path) as source:
@@ -118,12 +118,12 @@ async def test_flag_that_is_not_there_is_not_set_and_noatime_takes_the_place_of_
 
 @pytest.mark.parametrize("read_only", [True, False])
 def test_descriptor_is_bound_by_workers_too(kernel: Kernel, read_only: bool) -> None:
-    mounting.bind_now(7, Path("/at"), read_only=read_only)
+    mounter.bind_now(7, Path("/at"), read_only=read_only)
     again = [("none", "", BIND | REMOUNT | READ_ONLY, "")] if read_only else []
     assert kernel.calls == [("/proc/self/fd/7", "", BIND, ""), *again]
 
 
-async def test_refusals_are_told(kernel: Kernel, real: KernelMounting) -> None:
+async def test_refusals_are_told(kernel: Kernel, real: KernelMounter) -> None:
     kernel.refuses = errno.EPERM
     with pytest.raises(errors.HostError, match="nothing can be mounted"):
         await real.mount_memory(Path("/at"))
@@ -137,7 +137,7 @@ async def test_refusals_are_told(kernel: Kernel, real: KernelMounting) -> None:
     await real.unmount(Path("/at"))
 
 
-async def test_device_is_mounted_by_the_tool(real: KernelMounting, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_device_is_mounted_by_the_tool(real: KernelMounter, monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[list[str]] = []
 
     async def run(argv: list[str], **how: Any) -> None:
@@ -153,7 +153,7 @@ async def test_device_is_mounted_by_the_tool(real: KernelMounting, monkeypatch: 
 
 
 async def test_what_is_opened_is_told_by_its_kind_and_closed_at_the_end(
-    real: KernelMounting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    real: KernelMounter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").touch(mode=0o640)
     (tmp_path / "link").symlink_to("file")
@@ -172,24 +172,24 @@ async def test_what_is_opened_is_told_by_its_kind_and_closed_at_the_end(
     fd = os.open(tmp_path, os.O_PATH)
     with monkeypatch.context() as changed:
         changed.setattr(os, "fstat", lambda fd: block)
-        device = mounting._source(tmp_path, fd)
+        device = mounter._source(tmp_path, fd)
     os.close(fd)
     assert (device.kind, device.device, device.gid) == (FileKind.BLOCK_DEVICE, DeviceNumber(8, 16), 5)
 
 
 def test_what_is_not_open_is_bound_by_its_path() -> None:
     for fd, path in ((-1, "/a"), (0, "/proc/self/fd/0")):
-        source = mounting.Source(path=Path("/l"), real_path=Path("/a"), kind=FileKind.OTHER, fd=fd)
+        source = mounter.Source(path=Path("/l"), real_path=Path("/a"), kind=FileKind.OTHER, fd=fd)
         assert source.own_path == Path(path)
 
 
 async def test_what_was_opened_is_closed_when_the_look_at_it_fails(
-    real: KernelMounting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    real: KernelMounter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(path: Path, fd: int) -> mounting.Source:
+    def fails(path: Path, fd: int) -> mounter.Source:
         raise OSError(errno.EIO, "no")
 
-    monkeypatch.setattr(mounting, "_source", fails)
+    monkeypatch.setattr(mounter, "_source", fails)
     with pytest.raises(OSError, match="no"):
         async with real.opened(tmp_path):
             pass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from localpv.host.model.contents import BLANK, COUNTED, SHOWN, Contents, of_names
+from localpv.host.contents import BLANK, COUNTED, SHOWN, Contents, of_names
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from localpv.host.model.devices import DeviceNumber
-from localpv.host.model.mounts import Mount, MountTable
+from localpv.host.mounts import Mount, MountTable
 
 POINTS = ("/", "/mnt", "/mnt/a", "/mnt/ab", "/mnt/a/deep/er", "/mnt/a")
 TABLE = MountTable(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from localpv import errors
-from localpv.host import drives
+from localpv.host import erasure
 from localpv.host.model.devices import BlockDevice, DeviceKind, DeviceNumber
 
 SATA = BlockDevice(path=Path("/dev/sdx"), kernel_name="sdx", number=DeviceNumber(8, 7), size_bytes=9)
@@ -44,27 +44,27 @@ class Commands:
 @pytest.fixture
 def commands(monkeypatch: pytest.MonkeyPatch) -> Commands:
     made = Commands()
-    monkeypatch.setattr(drives.commands, "run", made.run)
+    monkeypatch.setattr(erasure.commands, "run", made.run)
     return made
 
 
 @pytest.mark.parametrize("kind", [kind for kind in DeviceKind if kind is not DeviceKind.DISK])
 async def test_what_is_no_whole_drive_is_not_even_asked(commands: Commands, kind: DeviceKind) -> None:
-    for check, device in ((drives.check_ata, SATA), (drives.check_nvme, NVME)):
+    for check, device in ((erasure.check_ata, SATA), (erasure.check_nvme, NVME)):
         with pytest.raises(errors.NotSupported, match="whole drives"):
             await check(replace(device, kind=kind))
     assert not commands.ran
 
 
 async def test_whole_drive_may_be_formatted_if_its_controller_says_so(commands: Commands) -> None:
-    await drives.check_nvme(NVME)
+    await erasure.check_nvme(NVME)
     assert [argv[1] for argv in commands.ran] == ["id-ctrl", "list-ns"]
     with pytest.raises(errors.NotSupported, match="no NVMe"):
-        await drives.check_nvme(SATA)
+        await erasure.check_nvme(SATA)
 
 
 async def test_format_erases_the_namespace_and_asks_nobody(commands: Commands) -> None:
-    await drives.format_nvme(NVME.path)
+    await erasure.format_nvme(NVME.path)
     assert commands.ran == [["nvme", "format", "/dev/nvme9n1", "--ses=1", "--force"]]
 
 
@@ -73,9 +73,9 @@ async def test_drive_that_did_not_erase_keeps_no_password_of_ours(commands: Comm
     commands.fails_at = fails_at
     if fails_at:
         with pytest.raises(errors.CommandFailed):
-            await drives.erase_ata(SATA.path)
+            await erasure.erase_ata(SATA.path)
     else:
-        await drives.erase_ata(SATA.path)
+        await erasure.erase_ata(SATA.path)
     done = [argv[3] for argv in commands.ran]
     assert done == ["--security-set-pass", "--security-erase", "--security-disable"]
     assert {argv[-1] for argv in commands.ran} == {"/dev/sdx"}
@@ -92,11 +92,11 @@ async def test_password_of_an_erasure_that_died_is_taken_off_and_one_of_others_i
     commands: Commands,
 ) -> None:
     commands.ata = [an_ata_drive("not enabled")]
-    await drives.check_ata(SATA)
+    await erasure.check_ata(SATA)
     assert [argv[1] for argv in commands.ran] == ["-I"], "without a password there is none to take off"
     commands.ata = [an_ata_drive("enabled"), an_ata_drive("not enabled")]
-    await drives.check_ata(SATA)
+    await erasure.check_ata(SATA)
     assert "--security-disable" in commands.ran[2]
     commands.ata = [an_ata_drive("enabled"), an_ata_drive("enabled")]
     with pytest.raises(errors.NotSupported, match="password"):
-        await drives.check_ata(SATA)
+        await erasure.check_ata(SATA)

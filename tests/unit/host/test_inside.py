@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from localpv import errors
-from localpv.host import paths
+from localpv.host import openat
 
 
 @pytest.mark.parametrize(
@@ -23,19 +23,19 @@ from localpv.host import paths
 def test_link_that_leads_to_no_device_is_refused_with_the_reason(tmp_path: Path, target: str, says: str) -> None:
     (tmp_path / "disk").symlink_to(target)
     with pytest.raises(errors.OutsideFolder, match=says):
-        paths.locate_device(tmp_path, tmp_path / "disk")
+        openat.locate_device(tmp_path, tmp_path / "disk")
 
 
 def test_file_or_nothing_in_the_place_of_a_device_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(errors.OutsideFolder, match="is no block device"):
-        paths.locate_device(tmp_path, tmp_path / "file")
+        openat.locate_device(tmp_path, tmp_path / "file")
     with pytest.raises(errors.OutsideFolder, match="cannot be opened at none"):
-        paths.locate_device(tmp_path, tmp_path / "none")
+        openat.locate_device(tmp_path, tmp_path / "none")
     with pytest.raises(errors.OutsideFolder, match="leads through file"):
-        paths.locate_device(tmp_path, tmp_path / "file" / "disk")
+        openat.locate_device(tmp_path, tmp_path / "file" / "disk")
     with pytest.raises(errors.OutsideFolder, match="cannot be opened"):
-        paths.locate_device(tmp_path / "missing", tmp_path / "missing" / "disk")
+        openat.locate_device(tmp_path / "missing", tmp_path / "missing" / "disk")
 
 
 def test_nothing_stays_open(tmp_path: Path) -> None:
@@ -44,8 +44,8 @@ def test_nothing_stays_open(tmp_path: Path) -> None:
     before = len(os.listdir("/proc/self/fd"))
     for path in (tmp_path / "a" / "disk", tmp_path / "a" / "none"):
         with pytest.raises(errors.OutsideFolder):
-            paths.locate_device(tmp_path, path)
+            openat.locate_device(tmp_path, path)
         with pytest.raises(errors.OutsideFolder):
-            paths.open_directory(tmp_path, path)
-    os.close(paths.open_directory(tmp_path, tmp_path / "a" / "b"))
+            openat.open_directory(tmp_path, path)
+    os.close(openat.open_directory(tmp_path, tmp_path / "a" / "b"))
     assert len(os.listdir("/proc/self/fd")) == before

@@ -6,8 +6,8 @@ import dataclasses
 
 import pytest
 
+from localpv.host.marks import Mark
 from localpv.host.model.identity import Identity, Twin
-from localpv.host.model.marks import Mark
 
 DISK = Identity(serial="S1", fs_uuid="f-1", major_minor="8:16", size_bytes=1000, boot_id="b", disk_sequence=4)
 BARE = Identity(major_minor="253:16", size_bytes=1000, boot_id="b", disk_sequence=4)

@@ -17,7 +17,7 @@ import msgspec
 
 from localpv import errors
 from localpv.host import commands
-from localpv.host.model.processes import Process
+from localpv.host.containers import Process
 
 CHUNK = 32 * 1024
 STDOUT, STDERR = 1, 2

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from localpv import errors
-from localpv.host import overwriting
+from localpv.host import erasure
 from localpv.host.workers import Cancelled, Control
 
 PAGE = 4096
@@ -52,7 +52,7 @@ class Kernel:
 @pytest.fixture
 def fd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     for name in ("CHUNK", "OFFLOAD_CHUNK", "DISCARD_CHUNK"):
-        monkeypatch.setattr(overwriting, name, 2 * PAGE)
+        monkeypatch.setattr(erasure, name, 2 * PAGE)
     (tmp_path / "disk").write_bytes(b"x" * SIZE)
     opened = os.open(tmp_path / "disk", os.O_RDWR)
     yield opened
@@ -72,7 +72,7 @@ def content(fd: int) -> bytes:
 
 def test_every_pass_zeroes_everything_and_says_how_far_all_of_them_are(fd: int) -> None:
     told = Told()
-    overwriting.zero(fd, SIZE, told, passes=2, offload=False)
+    erasure.zero(fd, SIZE, told, passes=2, offload=False)
     assert content(fd) == bytes(SIZE)
     starts = [0, 2 * PAGE, 4 * PAGE]
     assert told.reports == [
@@ -83,7 +83,7 @@ def test_every_pass_zeroes_everything_and_says_how_far_all_of_them_are(fd: int) 
 
 def test_device_that_zeroes_itself_is_told_all_ranges_and_nothing_is_written(fd: int, kernel: Kernel) -> None:
     told = Told()
-    overwriting.zero(fd, SIZE, told, passes=1, offload=True)
+    erasure.zero(fd, SIZE, told, passes=1, offload=True)
     assert content(fd) == bytes(SIZE)
     assert kernel.ranges == [(0x127F, 0, 2 * PAGE), (0x127F, 2 * PAGE, 2 * PAGE), (0x127F, 4 * PAGE, PAGE + 512)]
     assert [done for done, _, _ in told.reports] == [0, 2 * PAGE, 4 * PAGE]
@@ -92,16 +92,16 @@ def test_device_that_zeroes_itself_is_told_all_ranges_and_nothing_is_written(fd:
 @pytest.mark.parametrize("number", [errno.EOPNOTSUPP, errno.ENOTTY, errno.EINVAL, errno.ENOSYS])
 def test_device_that_promised_more_than_it_can_is_written_over(fd: int, kernel: Kernel, number: int) -> None:
     kernel.error = number
-    overwriting.zero(fd, SIZE, Told(), passes=1, offload=True)
+    erasure.zero(fd, SIZE, Told(), passes=1, offload=True)
     assert (content(fd), kernel.ranges) == (bytes(SIZE), [])
 
 
 def test_device_that_fails_is_not_taken_for_one_that_cannot(fd: int, kernel: Kernel) -> None:
     kernel.error = errno.EIO
     with pytest.raises(OSError, match="Input/output error"):
-        overwriting.zero(fd, SIZE, Told(), passes=1, offload=True)
+        erasure.zero(fd, SIZE, Told(), passes=1, offload=True)
     with pytest.raises(OSError, match="Input/output error"):
-        overwriting.discard(fd, SIZE, Told())
+        erasure.discard(fd, SIZE, Told())
 
 
 def test_random_passes_come_before_the_zeroes(fd: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,7 +113,7 @@ def test_random_passes_come_before_the_zeroes(fd: int, monkeypatch: pytest.Monke
         real(opened)
 
     monkeypatch.setattr(os, "fsync", fsync)
-    overwriting.shred(fd, SIZE, told, passes=2, offload=False)
+    erasure.shred(fd, SIZE, told, passes=2, offload=False)
     first, second, last = seen
     assert len({first, second, last, b"x" * SIZE}) == 4 and last == content(fd) == bytes(SIZE)
     for written in (first, second):
@@ -126,7 +126,7 @@ def test_random_passes_come_before_the_zeroes(fd: int, monkeypatch: pytest.Monke
 
 def test_caller_that_goes_away_ends_it_before_the_next_chunk(fd: int) -> None:
     with pytest.raises(Cancelled):
-        overwriting.zero(fd, SIZE, Told(gives_up_after=1), passes=1, offload=False)
+        erasure.zero(fd, SIZE, Told(gives_up_after=1), passes=1, offload=False)
     assert content(fd) == bytes(2 * PAGE) + b"x" * (SIZE - 2 * PAGE)
 
 
@@ -134,8 +134,8 @@ def test_caller_that_goes_away_ends_it_before_the_next_chunk(fd: int) -> None:
 def test_labels_at_both_ends_are_zeroed_and_nothing_between(
     fd: int, monkeypatch: pytest.MonkeyPatch, ends: int, left: int
 ) -> None:
-    monkeypatch.setattr(overwriting, "ENDS", ends)
-    overwriting.zero_ends(fd, SIZE)
+    monkeypatch.setattr(erasure, "ENDS", ends)
+    erasure.zero_ends(fd, SIZE)
     zeroes = bytes((SIZE - left) // 2)
     assert content(fd) == zeroes + b"x" * left + zeroes + bytes((SIZE - left) % 2)
 
@@ -153,23 +153,23 @@ def test_short_writes_are_gone_on_with_and_a_device_that_takes_nothing_is_an_err
 
     monkeypatch.setattr(os, "pwrite", one)
     monkeypatch.setattr(os, "pwritev", many)
-    monkeypatch.setattr(overwriting, "ENDS", SIZE)
-    overwriting.zero_ends(fd, SIZE)
+    monkeypatch.setattr(erasure, "ENDS", SIZE)
+    erasure.zero_ends(fd, SIZE)
     assert content(fd) == bytes(SIZE)
     real_one(fd, b"x" * SIZE, 0)
-    overwriting.zero(fd, SIZE, Told(), passes=1, offload=False)
+    erasure.zero(fd, SIZE, Told(), passes=1, offload=False)
     assert content(fd) == bytes(SIZE)
     monkeypatch.setattr(os, "pwrite", lambda *_: 0)
     monkeypatch.setattr(os, "pwritev", lambda *_: 0)
     with pytest.raises(errors.HostError, match="took nothing at byte 0"):
-        overwriting.zero_ends(fd, SIZE)
+        erasure.zero_ends(fd, SIZE)
     with pytest.raises(errors.HostError, match="took nothing at byte 0"):
-        overwriting.zero(fd, SIZE, Told(), passes=1, offload=False)
+        erasure.zero(fd, SIZE, Told(), passes=1, offload=False)
 
 
 def test_all_of_a_device_is_discarded(fd: int, kernel: Kernel) -> None:
     told = Told()
-    overwriting.discard(fd, SIZE, told)
+    erasure.discard(fd, SIZE, told)
     assert kernel.ranges == [(0x1277, 0, 2 * PAGE), (0x1277, 2 * PAGE, 2 * PAGE), (0x1277, 4 * PAGE, PAGE + 512)]
     assert told.reports == [(start, SIZE, "discarding") for start in (0, 2 * PAGE, 4 * PAGE)]
 
@@ -178,22 +178,22 @@ def test_all_of_a_device_is_discarded(fd: int, kernel: Kernel) -> None:
 def test_device_that_cannot_discard_says_what_can_be_done(fd: int, kernel: Kernel, number: int) -> None:
     kernel.error = number
     with pytest.raises(errors.NotSupported, match="cannot discard") as refused:
-        overwriting.discard(fd, SIZE, Told())
+        erasure.discard(fd, SIZE, Told())
     assert refused.value.hint == "wipe it with zero"
 
 
 def test_holes_are_punched_everywhere_or_nowhere(fd: int, monkeypatch: pytest.MonkeyPatch) -> None:
     told = Told()
-    assert overwriting.punch(fd, SIZE, told)
+    assert erasure.punch(fd, SIZE, told)
     assert content(fd) == bytes(SIZE)
     assert told.reports == [(start, SIZE, "zeroing by the device") for start in (0, 2 * PAGE, 4 * PAGE)]
-    monkeypatch.setattr(overwriting, "_fallocate", lambda *_: -1)
+    monkeypatch.setattr(erasure, "_fallocate", lambda *_: -1)
     for number in (errno.EOPNOTSUPP, errno.ENOTTY, errno.EINVAL, errno.ENOSYS):
         monkeypatch.setattr("ctypes.get_errno", lambda number=number: number)
-        assert not overwriting.punch(fd, SIZE, Told())
+        assert not erasure.punch(fd, SIZE, Told())
     monkeypatch.setattr("ctypes.get_errno", lambda: errno.EIO)
     with pytest.raises(OSError, match="Input/output error"):
-        overwriting.punch(fd, SIZE, Told())
+        erasure.punch(fd, SIZE, Told())
 
 
 @pytest.mark.parametrize("act", ["zero", "zero_ends", "discard", "punch", "offloaded"])
@@ -204,11 +204,11 @@ def test_what_was_written_has_reached_the_device(
     monkeypatch.setattr(os, "fsync", synced.append)
     match act:
         case "zero" | "offloaded":
-            overwriting.zero(fd, SIZE, Told(), passes=1, offload=act == "offloaded")
+            erasure.zero(fd, SIZE, Told(), passes=1, offload=act == "offloaded")
         case "zero_ends":
-            overwriting.zero_ends(fd, SIZE)
+            erasure.zero_ends(fd, SIZE)
         case "discard":
-            overwriting.discard(fd, SIZE, Told())
+            erasure.discard(fd, SIZE, Told())
         case "punch":
-            overwriting.punch(fd, SIZE, Told())
+            erasure.punch(fd, SIZE, Told())
     assert synced == [fd]

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from localpv import errors
-from localpv.host import probing, readback
+from localpv.host import blkid, readback
 
 
 @pytest.fixture
@@ -27,26 +27,26 @@ def image(tmp_path: Path) -> Iterator[int]:
 
 @pytest.mark.skipif(shutil.which("blkid", path="/usr/sbin:/sbin:/usr/bin:/bin") is None, reason="needs blkid")
 def test_library_and_tool_find_the_same(image: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = probing.probe(image)
+    found = blkid.probe(image)
     assert [one.type for one in found.signatures] == ["swap"]
-    monkeypatch.setattr(probing, "_library", lambda: None)
-    assert probing.probe(image) == found
+    monkeypatch.setattr(blkid, "_library", lambda: None)
+    assert blkid.probe(image) == found
 
 
 @pytest.mark.skipif(shutil.which("blkid", path="/usr/sbin:/sbin:/usr/bin:/bin") is None, reason="needs blkid")
 def test_library_and_tool_find_nothing_where_nothing_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "blank").write_bytes(bytes(1 << 20))
     with open(tmp_path / "blank", "rb") as blank:
-        assert probing.probe(blank.fileno()) == probing.Found()
-        monkeypatch.setattr(probing, "_library", lambda: None)
-        assert probing.probe(blank.fileno()) == probing.Found()
+        assert blkid.probe(blank.fileno()) == blkid.Found()
+        monkeypatch.setattr(blkid, "_library", lambda: None)
+        assert blkid.probe(blank.fileno()) == blkid.Found()
 
 
 def test_without_both_nothing_is_called_blank(image: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probing, "_library", lambda: None)
+    monkeypatch.setattr(blkid, "_library", lambda: None)
     monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
     with pytest.raises(errors.NotSupported, match="neither libblkid nor blkid"):
-        probing.probe(image)
+        blkid.probe(image)
 
 
 class Library:
@@ -89,15 +89,15 @@ class Library:
 def test_what_cannot_be_read_is_never_called_blank_and_nothing_is_left_behind(library: Library, fails: str) -> None:
     if fails:
         with pytest.raises(errors.HostError, match=fails):
-            probing._with_library(library, 3)
+            blkid._with_library(library, 3)
     else:
-        assert probing._with_library(library, 3).signatures == ()
+        assert blkid._with_library(library, 3).signatures == ()
     assert library.freed == 1
 
 
 def test_library_without_memory_is_an_error() -> None:
     with pytest.raises(errors.HostError, match="no memory"):
-        probing._with_library(Library(handle=0), 3)
+        blkid._with_library(Library(handle=0), 3)
 
 
 class Tool:
@@ -120,26 +120,26 @@ class Tool:
 @pytest.mark.parametrize("code", [0, 2])
 def test_tool_that_ends_well_says_what_is_there(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
     tool = Tool(monkeypatch, code, b"TYPE=xfs\nUSAGE=filesystem\nUUID=u\n" if code == 0 else b"")
-    assert [one.type for one in probing._with_tool(3).signatures] == (["xfs"] if code == 0 else [])
+    assert [one.type for one in blkid._with_tool(3).signatures] == (["xfs"] if code == 0 else [])
     assert tool.asked == [["/sbin/blkid", "-p", "-o", "export", "/proc/self/fd/3"]]
 
 
 def test_tool_that_finds_several_says_that_something_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     Tool(monkeypatch, 8)
-    assert [one.type for one in probing._with_tool(3).signatures] == ["ambivalent"]
+    assert [one.type for one in blkid._with_tool(3).signatures] == ["ambivalent"]
 
 
 @pytest.mark.parametrize("code", [1, 3, 4, 7, 9])
 def test_tool_that_fails_calls_nothing_blank(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
     Tool(monkeypatch, code)
     with pytest.raises(errors.CommandFailed, match=f"exited with {code}: bad"):
-        probing._with_tool(3)
+        blkid._with_tool(3)
 
 
 def test_tool_that_does_not_end_calls_nothing_blank(monkeypatch: pytest.MonkeyPatch) -> None:
     Tool(monkeypatch, -1)
     with pytest.raises(errors.HostTimeout):
-        probing._with_tool(3)
+        blkid._with_tool(3)
 
 
 def test_library_is_told_to_look_for_all_there_is() -> None:
@@ -157,13 +157,13 @@ def test_library_is_told_to_look_for_all_there_is() -> None:
 
             return call
 
-    assert probing._with_library(Asked(*[0] * probing._MOST), 3).signatures == (), "one that never ends is left"
+    assert blkid._with_library(Asked(*[0] * blkid._MOST), 3).signatures == (), "one that never ends is left"
     assert called == {
         "device": (3, 0, 0),
         "blkid_probe_enable_superblocks": (1,),
-        "blkid_probe_set_superblocks_flags": (probing._SUPERBLOCKS,),
+        "blkid_probe_set_superblocks_flags": (blkid._SUPERBLOCKS,),
         "blkid_probe_enable_partitions": (1,),
-        "blkid_probe_set_partitions_flags": (probing._ENTRY_DETAILS,),
+        "blkid_probe_set_partitions_flags": (blkid._ENTRY_DETAILS,),
     }
 
 
@@ -176,7 +176,7 @@ def test_signatures_are_told_once_each_and_the_entry_of_a_partition_is_none() ->
         {"PART_ENTRY_UUID": "p", "PART_ENTRY_NAME": "n"},
         {"TYPE": "x"},
     ]
-    found = probing._found(rounds)
+    found = blkid._found(rounds)
     assert [(one.type, one.usage, one.uuid, one.label) for one in found.signatures] == [
         ("xfs", "filesystem", "u", "l"),
         ("gpt", "partition-table", "t", ""),
