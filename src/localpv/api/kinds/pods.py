@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 import msgspec.structs
@@ -86,6 +86,9 @@ class PersistentVolumeClaimVolumeSource(Part, frozen=True, kw_only=True):
 
 class EphemeralVolumeSource(Part, frozen=True, kw_only=True):
     """A volume that comes and goes with its pod, through a claim named `POD-VOLUME`."""
+
+    volume_claim_template: Mapping[str, Any] | None = None
+    """As it is written: the claim gets every field of it."""
 
 
 class HostPathVolumeSource(Part, frozen=True, kw_only=True):

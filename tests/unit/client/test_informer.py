@@ -11,8 +11,8 @@ import pytest
 
 from localpv import errors
 from localpv.api import kinds
-from localpv.client.cache import Cache
 from localpv.client.client import Client
+from localpv.client.informer import SharedInformer
 from localpv.runtime.backoff import Backoff
 from localpv.testing.api import FakeApi
 from localpv.testing.clock import FakeClock, settle
@@ -34,13 +34,13 @@ def clock() -> Iterator[FakeClock]:
     yield FakeClock()
 
 
-def a_cache(api: FakeApi, clock: FakeClock, **options: Any) -> Cache[kinds.Node]:
+def a_cache(api: FakeApi, clock: FakeClock, **options: Any) -> SharedInformer[kinds.Node]:
     nodes = Client(api, field_manager="test").objects(kinds.Node)
-    return Cache(nodes, clock=clock, backoff=Backoff(first=1, most=8, jitter=0), **options)
+    return SharedInformer(nodes, clock=clock, backoff=Backoff(first=1, most=8, jitter=0), **options)
 
 
 @asynccontextmanager
-async def running(cache: Cache[Any]) -> AsyncIterator[asyncio.Task[None]]:
+async def running(cache: SharedInformer[Any]) -> AsyncIterator[asyncio.Task[None]]:
     task = asyncio.create_task(cache.run())
     try:
         await settle()
@@ -50,11 +50,11 @@ async def running(cache: Cache[Any]) -> AsyncIterator[asyncio.Task[None]]:
         await asyncio.wait({task})
 
 
-def names(cache: Cache[kinds.Node]) -> list[str]:
+def names(cache: SharedInformer[kinds.Node]) -> list[str]:
     return sorted(node.metadata.name for node in cache.list())
 
 
-def told(cache: Cache[kinds.Node]) -> list[tuple[str, str]]:
+def told(cache: SharedInformer[kinds.Node]) -> list[tuple[str, str]]:
     """What handlers hear, as words."""
     heard: list[tuple[str, str]] = []
 
@@ -64,7 +64,7 @@ def told(cache: Cache[kinds.Node]) -> list[tuple[str, str]]:
         word = "came" if old is None else "went" if new is None else "changed"
         heard.append((word, node.metadata.name))
 
-    cache.on_change(handler)
+    cache.add_event_handler(handler)
     return heard
 
 
@@ -73,9 +73,9 @@ async def test_cache_shows_what_exists_and_what_changes(api: FakeApi, clock: Fak
     api.put(f"{NODES}/a", a_node())
     cache = a_cache(api, clock, stream=stream)
     heard = told(cache)
-    assert not cache.synced
+    assert not cache.has_synced
     async with running(cache):
-        assert cache.synced
+        assert cache.has_synced
         api.put(f"{NODES}/b", a_node())
         api.put(f"{NODES}/a", a_node(x="y"))
         api.remove(f"{NODES}/b")
@@ -100,7 +100,7 @@ async def test_server_that_cannot_stream_the_beginning_is_listed(api: FakeApi, c
     api.put(f"{NODES}/a", a_node())
     cache = a_cache(api, clock)
     async with running(cache):
-        assert cache.synced
+        assert cache.has_synced
         assert names(cache) == ["a"]
         assert clock.pending == 0
 
@@ -162,7 +162,7 @@ async def test_version_of_the_future_is_loaded_again(api: FakeApi, clock: FakeCl
         api.cut(errors.GatewayTimeout("Too large resource version"))
         await settle()
         assert names(cache) == []
-        assert cache.synced
+        assert cache.has_synced
 
 
 async def test_waits_grow_while_the_server_is_down_and_start_anew_after_it_worked(
@@ -179,7 +179,7 @@ async def test_waits_grow_while_the_server_is_down_and_start_anew_after_it_worke
             assert len(api.requests) == before + 1
         api.down = None
         await clock.advance(8)
-        assert cache.synced
+        assert cache.has_synced
         api.cut()
         before = len(api.requests)
         await clock.advance(1)
@@ -193,7 +193,7 @@ async def test_refusal_is_waited_out(api: FakeApi, clock: FakeClock, error: erro
     async with running(cache):
         assert cache.trouble is error
         await clock.advance(1)
-        assert cache.synced
+        assert cache.has_synced
 
 
 async def test_watch_that_ends_in_time_is_opened_again_at_once(api: FakeApi, clock: FakeClock) -> None:
@@ -268,7 +268,7 @@ async def test_mistake_of_a_handler_ends_the_cache_and_is_not_hidden(api: FakeAp
     def broken(old: kinds.Node | None, new: kinds.Node | None) -> None:
         raise ZeroDivisionError
 
-    cache.on_change(broken)
+    cache.add_event_handler(broken)
     async with running(cache) as task:
         api.put(f"{NODES}/a", a_node())
         await settle()
