@@ -60,7 +60,7 @@ PROTECTED = {
     ),
     "store": "engine/store/*.py",
     "authority": (
-        "engine/apiserver/access.py engine/apiserver/auth/*.py engine/apiserver/pod_access.py"
+        "engine/apiserver/access.py engine/apiserver/auth/*.py engine/apiserver/pod_subresources.py"
         " engine/apiserver/request_info.py"
     ),
 }

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from localpv.engine.apiserver.controllers.dependency_graph import Graph
+from localpv.engine.apiserver.controllers.garbage_collector import Graph
 from localpv.engine.store.store import Store
 from localpv.engine.store.table import OBJECT_BYTES, Usage, counted_size, namespace_of
 from localpv.errors import StoreFull

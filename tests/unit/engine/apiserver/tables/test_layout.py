@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from localpv.engine.apiserver.tables import durations
+from localpv.engine.apiserver.tables import layout
 
 MINUTE, HOUR, DAY, YEAR = 60, 3600, 86400, 365 * 86400
 
@@ -42,12 +42,12 @@ MINUTE, HOUR, DAY, YEAR = 60, 3600, 86400, 365 * 86400
     ],
 )
 def test_a_duration_shows_the_units_that_matter(seconds: float, shown: str) -> None:
-    assert durations.human(seconds) == shown
+    assert layout.human(seconds) == shown
 
 
 @pytest.mark.parametrize(("seconds", "shown"), [(-0.5, "0s"), (-1.9, "0s"), (-2, "<invalid>"), (-3600, "<invalid>")])
 def test_the_near_future_is_now_and_the_far_one_is_invalid(seconds: float, shown: str) -> None:
-    assert durations.human(seconds) == shown
+    assert layout.human(seconds) == shown
 
 
 @pytest.mark.parametrize(
@@ -55,9 +55,9 @@ def test_the_near_future_is_now_and_the_far_one_is_invalid(seconds: float, shown
     ["2026-01-01T00:00:00Z", "2026-01-01T00:00:00.000000Z", "2026-01-01T02:00:00+02:00"],
 )
 def test_timestamps_count_from_their_moment_in_any_zone(timestamp: str) -> None:
-    assert durations.since(timestamp, 1767225600.0 + 90) == "90s"
+    assert layout.since(timestamp, 1767225600.0 + 90) == "90s"
 
 
 @pytest.mark.parametrize("timestamp", [None, ""])
 def test_without_a_timestamp_the_age_is_unknown(timestamp: str | None) -> None:
-    assert durations.since(timestamp, 0.0) == "<unknown>"
+    assert layout.since(timestamp, 0.0) == "<unknown>"
