@@ -93,7 +93,9 @@ class SharedInformer(Generic[T]):
         self._index_functions: dict[str, Index[T]] = {}
         self._indexes: dict[str, dict[str, dict[str, T]]] = {}
         self._handlers: list[Handler[T]] = []
-        self._version = ""
+        self.resource_version = ""
+        """How far the watch has come; empty before it has seen anything, and when it starts over."""
+
         self._furthest = 0
         self._written: dict[str, int] = {}
         """By key, the versions that were written here and that the watch has not come to: what it brings of before is
@@ -177,24 +179,24 @@ class SharedInformer(Generic[T]):
         """Follow the server until cancelled. Trouble with it is logged and waited out."""
         while True:
             began = self._clock.monotonic()
-            known = self._version
+            known = self.resource_version
             try:
                 heard = await self._follow()
                 if not heard and self._lasted(began, WATCH_SECONDS * 0.9):
                     # Not even a bookmark: the server may wait for a version that a restored backup has taken back.
-                    self._version = ""
-                if self._version != known or self._lasted(began):
+                    self.resource_version = ""
+                if self.resource_version != known or self._lasted(began):
                     continue
                 trouble: errors.LocalpvError = errors.ConnectionLost("the server ended a watch that had just begun")
             except (errors.Gone, errors.GatewayTimeout) as error:
                 # Also a version from the future: the server was restored from a backup.
                 log.info("informer starts over resource=%s reason=%s", self._objects.resource.qualified, error)
-                self._version = ""
+                self.resource_version = ""
                 if known or self._lasted(began):
                     continue
                 trouble = error
             except (errors.Invalid, errors.BadRequest) as error:
-                if self._stream and not self._version:
+                if self._stream and not self.resource_version:
                     self._stream = False
                     continue
                 trouble = error
@@ -214,15 +216,15 @@ class SharedInformer(Generic[T]):
         """One watch, from what is known already or from nothing, to its end; whether it told anything."""
         heard = False
         arriving: dict[str, T] | None = None
-        if self._version:
-            watch = self._objects.watch(self._selection, resource_version=self._version)
+        if self.resource_version:
+            watch = self._objects.watch(self._selection, resource_version=self.resource_version)
         elif self._stream:
             arriving = {}
             watch = self._objects.watch(self._selection, initial_events=True)
         else:
             listed = await self._objects.list(self._selection)
             self._replace({self._key(obj): obj for obj in listed.items}, listed.resource_version)
-            watch = self._objects.watch(self._selection, resource_version=self._version)
+            watch = self._objects.watch(self._selection, resource_version=self.resource_version)
         async with aclosing(watch):
             async for event in watch:
                 heard = True
@@ -243,7 +245,7 @@ class SharedInformer(Generic[T]):
         return heard
 
     def _seen(self, version: str) -> None:
-        self._version = version
+        self.resource_version = version
         self._furthest = max(self._furthest, _number(version))
         self.trouble = None
         self._backoff.reset()
@@ -254,7 +256,7 @@ class SharedInformer(Generic[T]):
         """The server has answered a write with this object: it is here at once."""
         meta = self._objects.codec.meta
         key, version = meta(obj).key, _number(meta(obj).resource_version)
-        if self._version and _number(self._version) >= version:
+        if self.resource_version and _number(self.resource_version) >= version:
             return obj  # the watch has been there already: it may even have seen the object go
         known = self._items.get(key)
         if self._written.get(key, 0) >= version or (known is None and not self._selection.matches(obj, meta(obj))):
