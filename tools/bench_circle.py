@@ -188,7 +188,7 @@ async def zeroing(folder: Path, progress: Callable[[str], None]) -> list[Figure]
     from localpv.host import loop
     from localpv.host.devices import KernelDevices
     from localpv.host.model.methods import Zero
-    from localpv.host.wiping import KernelWiping
+    from localpv.host.wiper import KernelWiper
     from localpv.host.workers import Workers
 
     file = folder / "zeroed.img"
@@ -196,14 +196,14 @@ async def zeroing(folder: Path, progress: Callable[[str], None]) -> list[Figure]
     device = loop.attach(file)
     workers = Workers()
     devices = KernelDevices(workers=workers)
-    wiping = KernelWiping(workers=workers, devices=devices)
+    wiper = KernelWiper(workers=workers, devices=devices)
     ours, theirs = [], []
     try:
         for turn in range(2):
             progress(f"zeroing 1 GiB {turn + 1}/2")
             expected = (await devices.describe(device)).identity
             began = time.perf_counter()
-            await wiping.wipe(device, Zero(1), expected=expected)
+            await wiper.wipe(device, Zero(1), expected=expected)
             ours.append(time.perf_counter() - began)
             began = time.perf_counter()
             run("dd", "if=/dev/zero", f"of={device}", "bs=1M", f"count={ZEROED >> 20}", "oflag=direct", "status=none")

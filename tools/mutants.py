@@ -50,18 +50,17 @@ PROTECTED = {
         " engine/kubelet/volumes/identity_check.py engine/kubelet/volumes/lookup.py engine/kubelet/volumes/mapper.py"
         " engine/kubelet/volumes/mounter.py"
         " engine/kubelet/volumes/teardown.py engine/kubelet/volumes/volume_manager.py"
-        " host/attributes.py host/contents.py host/devices.py host/drives.py host/filesystems.py host/holding.py"
-        " host/marks.py host/mounting.py host/mounts.py host/openat.py host/openers.py host/overwriting.py"
-        " host/ownership.py host/paths.py host/probing.py host/readback.py host/subpaths.py host/trees.py"
-        " host/wiping.py host/model/contents.py host/model/marks.py host/model/methods.py"
+        " host/attributes.py host/blkid.py host/contents.py host/devices.py host/erasure.py host/filesystems.py"
+        " host/loop.py host/marks.py host/mounter.py host/mounts.py host/openat.py host/readback.py host/trees.py"
+        " host/volume_files.py host/wiper.py host/model/methods.py"
     ),
     "identity": (
-        "host/filesystem_ids.py host/identities.py host/sysfs.py host/twins.py disk/identity.py"
+        "host/filesystem_ids.py host/identities.py host/sysfs.py disk/identity.py"
         " host/model/devices.py host/model/identity.py"
     ),
     "store": "engine/store/*.py",
     "authority": (
-        "engine/apiserver/access.py engine/apiserver/auth/*.py engine/apiserver/pod_access.py"
+        "engine/apiserver/access.py engine/apiserver/auth/*.py engine/apiserver/pod_subresources.py"
         " engine/apiserver/request_info.py"
     ),
 }

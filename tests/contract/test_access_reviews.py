@@ -20,8 +20,7 @@ from tests.contract import builders, wire
 from tests.contract.wire import Api
 from tests.unit.engine.apiserver.auth.fakes import Store
 
-from localpv.engine.apiserver.auth.attributes import Attributes
-from localpv.engine.apiserver.auth.identity import User
+from localpv.engine.apiserver.auth.identity import Attributes, User
 from localpv.engine.apiserver.auth.rbac import Authorizer
 
 NAMESPACES = ("t", "t-a", "t0")

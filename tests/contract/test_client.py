@@ -23,10 +23,10 @@ from localpv.api import kinds
 from localpv.api.resources import BUILT_IN
 from localpv.client import client as clients
 from localpv.client import config
-from localpv.client.cache import Cache
 from localpv.client.client import Client
 from localpv.client.config import Connection
 from localpv.client.http import HttpTransport
+from localpv.client.informer import SharedInformer
 from localpv.client.lease import Election, Ended, Terms
 from localpv.client.objects import Patch, Selection
 from localpv.client.transport import Answer, Request, Transport
@@ -113,7 +113,7 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 @asynccontextmanager
-async def following(cache: Cache[Any]) -> AsyncIterator[None]:
+async def following(cache: SharedInformer[Any]) -> AsyncIterator[None]:
     """The cache at work, loaded; a mistake in it fails the test."""
     task = asyncio.create_task(cache.run())
     try:
@@ -338,7 +338,7 @@ async def test_cache_equals_the_server_whatever_happens_to_the_network(
     selection = Selection(namespace=space.name, labels="kept=yes")
     cable = Cable(connection)
     async with cable.plugged(connection) as far, clients.connect(far, component="contract") as through:
-        cache = Cache(
+        cache = SharedInformer(
             through.objects(kinds.ConfigMap), selection=selection, clock=SystemClock(), backoff=QUICK, stream=stream
         )
         mirror: dict[str, kinds.ConfigMap] = {}
@@ -349,7 +349,7 @@ async def test_cache_equals_the_server_whatever_happens_to_the_network(
             if new is not None:
                 mirror[new.key] = new
 
-        cache.on_change(follow)
+        cache.add_event_handler(follow)
         async with following(cache):
             for step in range(120):
                 await _random_change(maps, space, chance, step)
@@ -376,7 +376,7 @@ async def _random_change(
 
 
 async def _until_equal(
-    cache: Cache[kinds.ConfigMap], maps: clients.Objects[kinds.ConfigMap], selection: Selection
+    cache: SharedInformer[kinds.ConfigMap], maps: clients.Objects[kinds.ConfigMap], selection: Selection
 ) -> None:
     there = {each.key: each for each in (await maps.list(selection)).items}
     await eventually(lambda: {each.key: each for each in cache.list()} == there, what="the cache equals the server")
@@ -413,7 +413,7 @@ async def test_cache_starts_over_when_the_server_has_forgotten(
     async with cable.plugged(connection) as far, HttpTransport(far, component="contract") as through:
         ageing = Ageing(through)
         aged = Client(ageing, field_manager="contract").objects(kinds.ConfigMap)
-        cache = Cache(aged, selection=own, clock=SystemClock(), backoff=QUICK)
+        cache = SharedInformer(aged, selection=own, clock=SystemClock(), backoff=QUICK)
         async with following(cache):
             ageing.old = True
             cable.unplugged = True
@@ -484,9 +484,9 @@ async def test_watch_goes_on_across_a_restart_of_the_server(own_engine: Path) ->
             client = await stack.enter_async_context(clients.connect(connection, component="contract"))
             volumes = client.objects(kinds.PersistentVolume)
             first = await client.untyped(kinds.PersistentVolume.resource).create(builders.local_volume("first"))
-            cache = Cache(volumes, clock=SystemClock(), backoff=QUICK)
+            cache = SharedInformer(volumes, clock=SystemClock(), backoff=QUICK)
             heard: list[tuple[str, str]] = []
-            cache.on_change(lambda old, new: heard.append((old.key if old else "", new.key if new else "")))
+            cache.add_event_handler(lambda old, new: heard.append((old.key if old else "", new.key if new else "")))
             await stack.enter_async_context(following(cache))
             version = cache.resource_version
         await eventually(lambda: cache.trouble, what="the cache notices that the server is gone")

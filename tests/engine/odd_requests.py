@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 from tests.contract import builders, wire
 
-from localpv.api.protobuf import writing
+from localpv.api.protobuf import messages
 from localpv.api.resources import REVIEWS, Resource
 from localpv.api.stored_resources import EVERY
 
@@ -251,7 +251,7 @@ def _body(chance: random.Random, kind: str, resource: Resource | None) -> bytes:
         _spoil(value, chance)
     if kind.endswith("protobuf"):
         try:
-            raw = writing.encode(value)
+            raw = messages.encode(value)
         except Exception:  # what cannot be written as protobuf is sent as something that is none
             raw = b"k8s\x00" + json.dumps(value).encode()
         return _damaged(raw, chance) if chance.random() < 0.5 else raw

@@ -12,7 +12,7 @@ import pytest
 from tests import engine_process
 from tests.contract import builders, wire
 
-from localpv.engine.apiserver import transfer
+from localpv.engine.apiserver import body
 from localpv.testing.waiting import PATIENCE_SECONDS
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
@@ -55,7 +55,7 @@ def test_readers_that_do_not_read_neither_stall_others_nor_fill_memory(
         slowest = max(slowest, time.monotonic() - began)
     # 40 answers of 12 MB are on their way to readers that take nothing: held whole they would be 480 MB.
     assert _memory_kb(engine.process.pid) - before < 150_000
-    assert slowest < transfer.TAKE_SECONDS / 2, "a write waited for somebody else's answer"
+    assert slowest < body.TAKE_SECONDS / 2, "a write waited for somebody else's answer"
     for connection in stuck:
         connection.close()
     client.close()

@@ -14,7 +14,7 @@ from localpv.host import loop
 from localpv.host.devices import KernelDevices
 from localpv.host.mounts import KernelMounts
 from localpv.host.trees import KernelTrees
-from localpv.host.wiping import KernelWiping
+from localpv.host.wiper import KernelWiper
 from localpv.host.workers import Workers
 
 MIB = 1024 * 1024
@@ -93,5 +93,5 @@ async def trees(workers: Workers) -> KernelTrees:
 
 
 @pytest.fixture
-async def wiping(workers: Workers, devices: KernelDevices) -> KernelWiping:
-    return KernelWiping(workers=workers, devices=devices)
+async def wiping(workers: Workers, devices: KernelDevices) -> KernelWiper:
+    return KernelWiper(workers=workers, devices=devices)

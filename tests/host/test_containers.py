@@ -17,11 +17,9 @@ from typing import Any
 import pytest
 
 from localpv import errors
-from localpv.host.containers import Bundle, Containers
-from localpv.host.layers import KernelLayers
-from localpv.host.model.processes import Process
+from localpv.host.containers import Bundle, Containers, Process
 from localpv.host.runc import RuncContainers
-from localpv.host.sandboxes import KernelSandboxes
+from localpv.host.sandboxes import KernelLayers, KernelSandboxes
 from localpv.host.workers import Workers
 from localpv.testing.fake_containers import FakeContainers
 from localpv.testing.waiting import PATIENCE_SECONDS, eventually

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from localpv.host import contents
+from localpv.host.contents import Contents
 from localpv.host.devices import KernelDevices
-from localpv.host.model.contents import Contents
 
 MIB = 1024 * 1024
 TYPES = ("ext2", "ext3", "ext4", "xfs", "btrfs")

@@ -16,13 +16,12 @@ from localpv import errors
 from localpv.host import loop
 from localpv.host.devices import Devices, KernelDevices
 from localpv.host.feeds import Feed
-from localpv.host.folders import Folders, KernelFolders
+from localpv.host.folders import FileKind, Folders, KernelFolders
 from localpv.host.model import methods
-from localpv.host.model.entries import FileKind
 from localpv.host.mounts import KernelMounts, Mounts
 from localpv.host.trees import KernelTrees, Trees
 from localpv.host.uevents import KernelUevents, Uevents
-from localpv.host.wiping import KernelWiping, Wiping
+from localpv.host.wiper import KernelWiper, Wiper
 from localpv.host.workers import Workers
 from localpv.testing import fake_host
 from localpv.testing.waiting import PATIENCE_SECONDS
@@ -43,7 +42,7 @@ class Real:
         self.folders: Folders = KernelFolders(workers=workers)
         self.uevents: Uevents = KernelUevents()
         self.trees: Trees = KernelTrees(workers=workers, mounts=real_mounts)
-        self.wiping: Wiping = KernelWiping(workers=workers, devices=real_devices)
+        self.wiping: Wiper = KernelWiper(workers=workers, devices=real_devices)
 
     def format(self, disk: Path) -> None:
         subprocess.run(["mkfs.ext4", "-q", "-F", disk], check=True)
@@ -103,7 +102,7 @@ class Fake:
         self.folders: Folders = fake_host.FakeFolders(self.machine)
         self.uevents: Uevents = fake_host.FakeUevents(self.machine)
         self.trees: Trees = fake_host.FakeTrees(self.machine)
-        self.wiping: Wiping = fake_host.FakeWiping(self.machine)
+        self.wiping: Wiper = fake_host.FakeWiper(self.machine)
         self.format: Any = self.machine.make_file_system
         self.mount, self.unmount = self.machine.mount, self.machine.unmount
         self.make_folder, self.write_file, self.link = (

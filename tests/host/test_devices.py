@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from localpv import errors
-from localpv.host import loop, paths, probing
+from localpv.host import blkid, loop, openat
 from localpv.host.devices import KernelDevices
 from localpv.host.folders import KernelFolders
 from localpv.host.model.devices import DeviceKind
@@ -48,9 +48,9 @@ async def test_the_tool_answers_as_the_library_does(
         fd = os.open(disk, os.O_RDONLY)
         try:
             with monkeypatch.context() as patch:
-                by_library = probing.probe(fd)
-                patch.setattr(probing, "_library", lambda: None)
-                assert probing.probe(fd) == by_library
+                by_library = blkid.probe(fd)
+                patch.setattr(blkid, "_library", lambda: None)
+                assert blkid.probe(fd) == by_library
         finally:
             os.close(fd)
 
@@ -131,8 +131,8 @@ def test_a_device_is_found_in_its_folder_by_link_and_by_node(make_disk: Callable
     folder.mkdir()
     (folder / "link").symlink_to(disk)
     os.mknod(folder / "node", 0o60600, os.stat(disk).st_rdev)
-    assert paths.locate_device(folder, folder / "link").device_path == disk
-    assert paths.locate_device(folder, folder / "node").device == paths.locate_device(folder, folder / "link").device
+    assert openat.locate_device(folder, folder / "link").device_path == disk
+    assert openat.locate_device(folder, folder / "node").device == openat.locate_device(folder, folder / "link").device
 
 
 def test_links_that_lead_elsewhere_are_refused(make_disk: Callable[..., Path], tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_links_that_lead_elsewhere_are_refused(make_disk: Callable[..., Path], t
     (folder / "circle").symlink_to(folder / "circle")
     for name in ("to-node-outside", "way/node", "char", "directory", "file", "circle", "missing"):
         with pytest.raises(errors.OutsideFolder):
-            paths.locate_device(folder, folder / name)
+            openat.locate_device(folder, folder / name)
 
 
 async def test_a_folder_that_goes_and_comes_back_is_watched_again(tmp_path: Path) -> None:

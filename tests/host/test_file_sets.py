@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from localpv.host import file_sets
-from localpv.host.file_sets import DiskFileSets, File
+from localpv.host import volume_files
+from localpv.host.volume_files import DiskFileSets, File
 from localpv.host.workers import Workers
 
 
@@ -55,12 +55,12 @@ async def test_dying_before_or_after_the_switch_is_made_good(
     sets: DiskFileSets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await sets.replace(tmp_path, {"a": File(data=b"old")})
-    monkeypatch.setattr(file_sets.os, "replace", lambda *paths: (_ for _ in ()).throw(OSError(5, "died")))
+    monkeypatch.setattr(volume_files.os, "replace", lambda *paths: (_ for _ in ()).throw(OSError(5, "died")))
     with pytest.raises(OSError, match="died"):
         await sets.replace(tmp_path, {"a": File(data=b"new"), "b": File(data=b"new")})
     monkeypatch.undo()
     assert (tmp_path / "a").read_bytes() == b"old" and visible(tmp_path) == {"a"}
-    monkeypatch.setattr(file_sets, "_tidy", lambda *rest: (_ for _ in ()).throw(OSError(5, "died")))
+    monkeypatch.setattr(volume_files, "_tidy", lambda *rest: (_ for _ in ()).throw(OSError(5, "died")))
     with pytest.raises(OSError, match="died"):
         await sets.replace(tmp_path, {"a": File(data=b"new"), "b": File(data=b"new")})
     monkeypatch.undo()

@@ -11,11 +11,11 @@ import pytest
 from tests.contract import wire
 
 from localpv import errors
-from localpv.host import loop, twins
+from localpv.host import identities, loop
 from localpv.host.devices import KernelDevices
 from localpv.host.model import methods
 from localpv.host.model.identity import Identity
-from localpv.host.wiping import KernelWiping
+from localpv.host.wiper import KernelWiper
 from localpv.host.workers import Workers
 
 MIB = 1024 * 1024
@@ -137,7 +137,7 @@ async def test_a_loop_device_in_memory_is_known_until_it_is_taken_off(
 async def test_two_devices_of_one_part_are_told_apart_by_the_kernel_only(
     workers: Workers, image: Path, loops: Loops, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(twins, "TWINS_SECONDS", 0.0)
+    monkeypatch.setattr(identities, "TWINS_SECONDS", 0.0)
     devices = KernelDevices(workers=workers)
     first = loops.attach(image)
     recorded = await identity(devices, first)
@@ -149,7 +149,7 @@ async def test_two_devices_of_one_part_are_told_apart_by_the_kernel_only(
     assert [twin.device for twin in (*original.twins, *other.twins)] == [second.name, first.name]
     assert recorded.same_device(original) and not recorded.same_device(other)
     with pytest.raises(errors.DeviceChanged, match="goes by the same names"):
-        await KernelWiping(workers=workers, devices=devices).wipe(second, methods.Zero(), expected=recorded)
+        await KernelWiper(workers=workers, devices=devices).wipe(second, methods.Zero(), expected=recorded)
     loops.detach(first)
     assert recorded.same_device(await identity(devices, second)), "alone it is the same part of the same file"
 

@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 
 from localpv import errors
-from localpv.host.marks import ATTRIBUTES, DiskMarks, Marks
+from localpv.host.marks import ATTRIBUTES, DiskMarks, Mark, Marks
 from localpv.host.model.identity import Identity, Twin
-from localpv.host.model.marks import Mark
 from localpv.host.workers import Workers
 from localpv.testing.fake_mounting import FakeMarks
 

@@ -16,15 +16,20 @@ import pytest
 from localpv import errors
 from localpv.host import loop
 from localpv.host.devices import Devices, KernelDevices
-from localpv.host.file_sets import DiskFileSets, File, FileSets
 from localpv.host.filesystems import FileSystems, KernelFileSystems
-from localpv.host.holding import Holding, LoopHolding
-from localpv.host.model.entries import FileKind
-from localpv.host.mounting import KernelMounting, Mounting
+from localpv.host.folders import FileKind
+from localpv.host.loop import Holders, LoopHolders
+from localpv.host.mounter import KernelMounter, KernelSubPaths, Mounter, SubPaths
 from localpv.host.mounts import KernelMounts, Mounts
-from localpv.host.node_paths import KernelNodePaths, NodePaths
-from localpv.host.ownership import KernelOwnership, Ownership
-from localpv.host.subpaths import KernelSubPaths, SubPaths
+from localpv.host.volume_files import (
+    DiskFileSets,
+    File,
+    FileSets,
+    KernelNodePaths,
+    KernelOwnership,
+    NodePaths,
+    Ownership,
+)
 from localpv.host.workers import Workers
 from localpv.testing import fake_host, fake_mounting, waiting
 from localpv.testing.waiting import PATIENCE_SECONDS
@@ -41,9 +46,9 @@ class Real:
         workers = Workers()
         self.devices: Devices = KernelDevices(workers=workers)
         self.mounts: Mounts = KernelMounts()
-        self.mounting: Mounting = KernelMounting(workers=workers)
+        self.mounting: Mounter = KernelMounter(workers=workers)
         self.file_systems: FileSystems = KernelFileSystems(workers=workers)
-        self.holding: Holding = LoopHolding(workers=workers)
+        self.holding: Holders = LoopHolders(workers=workers)
         self.ownership: Ownership = KernelOwnership(workers=workers)
         self.sub_paths: SubPaths = KernelSubPaths(workers=workers)
         self.file_sets: FileSets = DiskFileSets(workers=workers)
@@ -67,10 +72,10 @@ class Fake:
         self.machine = fake_host.FakeMachine()
         self.devices: Devices = fake_host.FakeDevices(self.machine)
         self.mounts: Mounts = fake_host.FakeMounts(self.machine)
-        mounting = fake_mounting.FakeMounting(self.machine)
-        self.mounting: Mounting = mounting
+        mounting = fake_mounting.FakeMounter(self.machine)
+        self.mounting: Mounter = mounting
         self.file_systems: FileSystems = fake_mounting.FakeFileSystems(self.machine)
-        self.holding: Holding = fake_mounting.FakeHolding(self.machine)
+        self.holding: Holders = fake_mounting.FakeHolders(self.machine)
         self.ownership: Ownership = fake_mounting.FakeOwnership()
         self.sub_paths: SubPaths = fake_mounting.FakeSubPaths(mounting)
         self.file_sets: FileSets = fake_mounting.FakeFileSets()
@@ -276,7 +281,7 @@ async def test_who_gives_up_waiting_leaves_no_descriptor_open(tmp_path: Path, mo
     monkeypatch.setattr(os, "open", slow)
 
     async def wait() -> None:
-        async with KernelMounting(workers=Workers()).opened(tmp_path):
+        async with KernelMounter(workers=Workers()).opened(tmp_path):
             raise AssertionError("it was opened")
 
     task = asyncio.create_task(wait())

@@ -20,7 +20,7 @@ from localpv.host import commands
 from localpv.host.devices import KernelDevices
 from localpv.host.filesystems import KernelFileSystems
 from localpv.host.model import methods
-from localpv.host.wiping import KernelWiping
+from localpv.host.wiper import KernelWiper
 from localpv.host.workers import Workers
 
 MIB = 1024 * 1024
@@ -201,7 +201,7 @@ async def test_a_cleaned_device_reads_as_blank_again(
     lookup: FakeLookup,
     make_disk: Disk,
     devices: KernelDevices,
-    wiping: KernelWiping,
+    wiping: KernelWiper,
     method: methods.Method,
 ) -> None:
     disk = make_disk(16)

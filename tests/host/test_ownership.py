@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from localpv import errors
-from localpv.host.ownership import KernelOwnership
 from localpv.host.trees import KernelTrees
+from localpv.host.volume_files import KernelOwnership
 from localpv.host.workers import Workers
 
 GROUP = 54321

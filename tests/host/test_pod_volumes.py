@@ -17,7 +17,7 @@ from tests.unit.engine.kubelet.volumes.world import a_pod, claim_volume
 from localpv import errors
 from localpv.api import kinds
 from localpv.engine.kubelet.volumes import NotReady
-from localpv.host import ownership, workers
+from localpv.host import volume_files, workers
 from localpv.host.devices import KernelDevices
 from localpv.host.mounts import KernelMounts
 from localpv.testing.waiting import PATIENCE_SECONDS
@@ -350,7 +350,7 @@ async def test_a_hundred_pods_that_come_and_go_at_random_leave_nothing(
 async def test_a_disk_that_hangs_stops_only_the_pod_that_needs_it(
     node: Node, make_disk: Disk, mount: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ownership, "STALL_SECONDS", 5.0)  # which the well one must not come near on a busy machine
+    monkeypatch.setattr(volume_files, "STALL_SECONDS", 5.0)  # which the well one must not come near on a busy machine
     monkeypatch.setattr(workers, "STOP_SECONDS", 0.1)
     disk, place = make_disk(16), tmp_path / "point"
     subprocess.run(["mkfs.ext4", "-q", disk], check=True)  # noqa: ASYNC221

@@ -14,8 +14,7 @@ from tests.unit.engine.kubelet.volumes.world import a_pod, claim_volume
 from localpv.api import kinds
 from localpv.engine.kubelet.volumes import NotReady
 from localpv.host import loop
-from localpv.host.devices import KernelDevices
-from localpv.host.openers import KernelOpeners
+from localpv.host.devices import KernelDevices, KernelOpeners
 from localpv.host.workers import Workers
 
 Disk = Callable[..., Path]

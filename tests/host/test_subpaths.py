@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from localpv import errors
-from localpv.host import mounting
-from localpv.host.subpaths import KernelSubPaths
+from localpv.host import mounter
+from localpv.host.mounter import KernelSubPaths
 from localpv.host.workers import Workers
 
 
@@ -126,7 +126,7 @@ async def test_a_part_that_is_swapped_for_a_link_meanwhile_never_shows_the_outsi
                 continue
             shown += 1
             assert "secret" not in os.listdir(at)
-            mounting.unmount_now(at)
+            mounter.unmount_now(at)
     finally:
         stop.set()
         thread.join()

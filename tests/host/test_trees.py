@@ -17,7 +17,8 @@ import pytest
 from localpv import errors
 from localpv.host import trees as trees_module
 from localpv.host.model.methods import Progress
-from localpv.host.trees import KernelTrees, Numbers
+from localpv.host.openat import Numbers
+from localpv.host.trees import KernelTrees
 from localpv.testing.waiting import PATIENCE_SECONDS
 
 

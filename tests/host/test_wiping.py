@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 
 from localpv import errors
-from localpv.host import drives, loop, overwriting, readback
-from localpv.host import wiping as wiping_module
+from localpv.host import erasure, loop, readback
+from localpv.host import wiper as wiping_module
 from localpv.host.devices import KernelDevices
 from localpv.host.filesystems import KernelFileSystems
 from localpv.host.model import methods
 from localpv.host.model.methods import Method, Progress, Readback
-from localpv.host.wiping import KernelWiping
+from localpv.host.wiper import KernelWiper
 from localpv.host.workers import Control, Workers
 
 MIB = 1024 * 1024
@@ -46,7 +46,7 @@ def read_all(device: Path) -> bytes:
     "method", [methods.Zero(), methods.Zero(2), methods.ZeroOut(), methods.Discard(), methods.Shred(2)]
 )
 async def test_every_byte_is_gone(
-    wiping: KernelWiping, devices: KernelDevices, make_disk: Callable[..., Path], method: Method
+    wiping: KernelWiper, devices: KernelDevices, make_disk: Callable[..., Path], method: Method
 ) -> None:
     disk = make_disk(9)
     write_data(disk)
@@ -63,14 +63,14 @@ async def test_zeroes_are_written_where_the_device_cannot_make_them(make_disk: C
     write_data(disk)
     fd = os.open(disk, os.O_RDWR | os.O_DIRECT)
     try:
-        overwriting.zero(fd, 9 * MIB, Control(), passes=1, offload=False)
+        erasure.zero(fd, 9 * MIB, Control(), passes=1, offload=False)
     finally:
         os.close(fd)
     assert read_all(disk) == bytes(9 * MIB)
 
 
 async def test_zeroout_lets_the_device_do_it_and_reads_all_of_it_back(
-    wiping: KernelWiping, devices: KernelDevices, make_disk: Callable[..., Path]
+    wiping: KernelWiper, devices: KernelDevices, make_disk: Callable[..., Path]
 ) -> None:
     disk = make_disk(9)
     write_data(disk)
@@ -83,7 +83,7 @@ async def test_zeroout_lets_the_device_do_it_and_reads_all_of_it_back(
 
 @pytest.mark.parametrize("honoured", [["punch"], ["punch", "discard"]], ids=" and ".join)
 async def test_zeroout_goes_on_where_a_device_zeroes_only_a_part_of_itself(
-    wiping: KernelWiping,
+    wiping: KernelWiper,
     devices: KernelDevices,
     make_disk: Callable[..., Path],
     monkeypatch: pytest.MonkeyPatch,
@@ -93,16 +93,16 @@ async def test_zeroout_goes_on_where_a_device_zeroes_only_a_part_of_itself(
     disk = make_disk(9)
     write_data(disk)
     for name in honoured:
-        real = getattr(overwriting, name)
+        real = getattr(erasure, name)
         monkeypatch.setattr(
-            overwriting, name, lambda fd, size, control, real=real: real(fd, size // MIB // 2 * MIB, control) or True
+            erasure, name, lambda fd, size, control, real=real: real(fd, size // MIB // 2 * MIB, control) or True
         )
     await wiping.wipe(disk, methods.ZeroOut(), expected=(await devices.describe(disk)).identity)
     assert read_all(disk) == bytes(9 * MIB)
 
 
 async def test_zeroout_writes_where_the_device_can_neither_zero_nor_discard(
-    wiping: KernelWiping, devices: KernelDevices, make_disk: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+    wiping: KernelWiper, devices: KernelDevices, make_disk: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = make_disk(9)
     write_data(disk)
@@ -113,7 +113,7 @@ async def test_zeroout_writes_where_the_device_can_neither_zero_nor_discard(
         return plain
 
     monkeypatch.setattr(devices, "describe", describe)
-    monkeypatch.setattr(overwriting, "punch", lambda *_: False)
+    monkeypatch.setattr(erasure, "punch", lambda *_: False)
     told: list[Progress] = []
     await wiping.wipe(disk, methods.ZeroOut(), expected=described.identity, on_progress=told.append)
     assert read_all(disk) == bytes(9 * MIB)
@@ -121,7 +121,7 @@ async def test_zeroout_writes_where_the_device_can_neither_zero_nor_discard(
 
 
 async def test_zeroout_does_not_take_a_trim_of_an_ata_drive_for_zeroes(
-    wiping: KernelWiping, devices: KernelDevices, make_disk: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+    wiping: KernelWiper, devices: KernelDevices, make_disk: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What it answers to a read after that may be different each time."""
     disk = make_disk(9)
@@ -135,15 +135,15 @@ async def test_zeroout_does_not_take_a_trim_of_an_ata_drive_for_zeroes(
         raise AssertionError("a discard was believed")
 
     monkeypatch.setattr(devices, "describe", describe)
-    monkeypatch.setattr(overwriting, "punch", lambda *_: False)
-    monkeypatch.setattr(overwriting, "discard", discard)
+    monkeypatch.setattr(erasure, "punch", lambda *_: False)
+    monkeypatch.setattr(erasure, "discard", discard)
     await wiping.wipe(disk, methods.ZeroOut(), expected=drive.identity)
     assert read_all(disk) == bytes(9 * MIB)
 
 
 @pytest.mark.seed("CLN-3")
 async def test_fs_reset_leaves_no_signature(
-    wiping: KernelWiping, devices: KernelDevices, make_disk: Callable[..., Path]
+    wiping: KernelWiper, devices: KernelDevices, make_disk: Callable[..., Path]
 ) -> None:
     disk = make_disk()
     write_data(disk)
@@ -152,7 +152,7 @@ async def test_fs_reset_leaves_no_signature(
 
 
 async def test_device_after_fs_reset_counts_as_blank_for_whoever_makes_a_file_system_next(
-    wiping: KernelWiping, devices: KernelDevices, make_disk: Callable[..., Path]
+    wiping: KernelWiper, devices: KernelDevices, make_disk: Callable[..., Path]
 ) -> None:
     disk = make_disk()
     write_data(disk)
@@ -163,7 +163,7 @@ async def test_device_after_fs_reset_counts_as_blank_for_whoever_makes_a_file_sy
 
 @pytest.mark.seed("CLN-6")
 async def test_a_command_finds_the_device_in_its_environment(
-    wiping: KernelWiping, devices: KernelDevices, make_disk: Callable[..., Path]
+    wiping: KernelWiper, devices: KernelDevices, make_disk: Callable[..., Path]
 ) -> None:
     disk = make_disk()
     write_data(disk)
@@ -173,7 +173,7 @@ async def test_a_command_finds_the_device_in_its_environment(
 
 
 async def test_a_command_that_only_says_so_is_not_believed(
-    wiping: KernelWiping, devices: KernelDevices, make_disk: Callable[..., Path]
+    wiping: KernelWiper, devices: KernelDevices, make_disk: Callable[..., Path]
 ) -> None:
     disk = make_disk()
     write_data(disk)
@@ -184,7 +184,7 @@ async def test_a_command_that_only_says_so_is_not_believed(
 
 
 async def test_a_command_that_does_nothing_is_not_believed_where_there_is_only_raw_data(
-    wiping: KernelWiping, devices: KernelDevices, make_disk: Callable[..., Path]
+    wiping: KernelWiper, devices: KernelDevices, make_disk: Callable[..., Path]
 ) -> None:
     disk = make_disk(8)
     disk.write_bytes(b"raw data" * MIB)
@@ -197,7 +197,7 @@ async def test_a_command_that_does_nothing_is_not_believed_where_there_is_only_r
 
 
 async def test_another_disk_behind_the_same_link_is_not_wiped(
-    wiping: KernelWiping, devices: KernelDevices, make_disk: Callable[..., Path], tmp_path: Path
+    wiping: KernelWiper, devices: KernelDevices, make_disk: Callable[..., Path], tmp_path: Path
 ) -> None:
     recorded, other = make_disk(), make_disk()
     write_data(other)
@@ -214,7 +214,7 @@ async def test_another_disk_behind_the_same_link_is_not_wiped(
 
 
 async def test_another_file_behind_the_same_loop_device_is_not_wiped(
-    wiping: KernelWiping, devices: KernelDevices, tmp_path: Path
+    wiping: KernelWiper, devices: KernelDevices, tmp_path: Path
 ) -> None:
     for name in ("first", "second"):
         (tmp_path / name).write_bytes(b"precious" * (MIB // 8))
@@ -245,7 +245,7 @@ async def test_a_disk_replaced_between_look_and_act_is_not_wiped(devices: Kernel
 
 
 async def test_a_mounted_device_is_not_wiped(
-    wiping: KernelWiping,
+    wiping: KernelWiper,
     devices: KernelDevices,
     make_disk: Callable[..., Path],
     mount: Callable[..., None],
@@ -262,7 +262,7 @@ async def test_a_mounted_device_is_not_wiped(
 
 @pytest.mark.parametrize("method", [methods.Zero(), methods.FsReset(), REMOVES_SIGNATURES])
 async def test_a_device_that_somebody_claims_is_not_wiped(
-    wiping: KernelWiping, devices: KernelDevices, make_disk: Callable[..., Path], method: Method
+    wiping: KernelWiper, devices: KernelDevices, make_disk: Callable[..., Path], method: Method
 ) -> None:
     disk = make_disk(8)
     identity = (await devices.describe(disk)).identity
@@ -275,7 +275,7 @@ async def test_a_device_that_somebody_claims_is_not_wiped(
     await wiping.wipe(disk, method, expected=identity)
 
 
-async def test_a_device_nobody_can_identify_is_not_wiped(wiping: KernelWiping, make_disk: Callable[..., Path]) -> None:
+async def test_a_device_nobody_can_identify_is_not_wiped(wiping: KernelWiper, make_disk: Callable[..., Path]) -> None:
     from localpv.host.model.identity import Identity
 
     with pytest.raises(errors.DeviceChanged):
@@ -283,7 +283,7 @@ async def test_a_device_nobody_can_identify_is_not_wiped(wiping: KernelWiping, m
 
 
 async def test_nobody_can_mount_a_device_that_is_being_wiped_and_a_cancelled_wiping_stops(
-    wiping: KernelWiping, devices: KernelDevices, make_disk: Callable[..., Path], tmp_path: Path
+    wiping: KernelWiper, devices: KernelDevices, make_disk: Callable[..., Path], tmp_path: Path
 ) -> None:
     disk = make_disk(256)
     identity = (await devices.describe(disk)).identity
@@ -304,7 +304,7 @@ async def test_nobody_can_mount_a_device_that_is_being_wiped_and_a_cancelled_wip
 
 
 async def test_a_cancelled_wiping_ends_its_command(
-    wiping: KernelWiping, devices: KernelDevices, make_disk: Callable[..., Path], tmp_path: Path
+    wiping: KernelWiper, devices: KernelDevices, make_disk: Callable[..., Path], tmp_path: Path
 ) -> None:
     disk = make_disk(8)
     pid = tmp_path / "pid"
@@ -320,7 +320,7 @@ async def test_a_cancelled_wiping_ends_its_command(
 
 @pytest.mark.parametrize("method", [methods.AtaErase(), methods.NvmeFormat()])
 async def test_a_drive_that_cannot_erase_itself_is_refused_by_name(
-    wiping: KernelWiping, devices: KernelDevices, make_disk: Callable[..., Path], method: Method
+    wiping: KernelWiper, devices: KernelDevices, make_disk: Callable[..., Path], method: Method
 ) -> None:
     disk = make_disk(8)
     with pytest.raises(errors.NotSupported):
@@ -328,7 +328,7 @@ async def test_a_drive_that_cannot_erase_itself_is_refused_by_name(
 
 
 async def test_a_read_only_device_is_refused(
-    wiping: KernelWiping, devices: KernelDevices, make_disk: Callable[..., Path]
+    wiping: KernelWiper, devices: KernelDevices, make_disk: Callable[..., Path]
 ) -> None:
     disk = make_disk(8, read_only=True)
     with pytest.raises(errors.NotSupported, match="read-only"):
@@ -357,7 +357,7 @@ async def test_a_drive_that_only_says_it_erased_itself_is_found_out(make_disk: C
         canaries.write()
         with pytest.raises(errors.NotClean):
             canaries.verify_gone()
-        overwriting.zero(fd, 8 * MIB, Control(), passes=1, offload=True)
+        erasure.zero(fd, 8 * MIB, Control(), passes=1, offload=True)
         canaries.verify_gone()
     finally:
         os.close(fd)
@@ -365,7 +365,7 @@ async def test_a_drive_that_only_says_it_erased_itself_is_found_out(make_disk: C
 
 @pytest.mark.parametrize("method", [methods.AtaErase(), methods.NvmeFormat(), methods.Discard()], ids=str)
 async def test_a_drive_that_did_nothing_is_found_out_though_it_held_nothing_but_zeroes(
-    wiping: KernelWiping,
+    wiping: KernelWiper,
     devices: KernelDevices,
     make_disk: Callable[..., Path],
     monkeypatch: pytest.MonkeyPatch,
@@ -375,8 +375,8 @@ async def test_a_drive_that_did_nothing_is_found_out_though_it_held_nothing_but_
         pass
 
     for name in ("check_ata", "check_nvme", "erase_ata", "format_nvme"):
-        monkeypatch.setattr(drives, name, does_nothing)
-    monkeypatch.setattr(overwriting, "discard", lambda *_: None)
+        monkeypatch.setattr(erasure, name, does_nothing)
+    monkeypatch.setattr(erasure, "discard", lambda *_: None)
     disk = make_disk(8)
     with pytest.raises(errors.NotClean, match="said that it erased itself"):
         await wiping.wipe(disk, method, expected=(await devices.describe(disk)).identity)
@@ -384,7 +384,7 @@ async def test_a_drive_that_did_nothing_is_found_out_though_it_held_nothing_but_
 
 @pytest.mark.parametrize("method", [methods.AtaErase(), methods.NvmeFormat()], ids=str)
 async def test_a_drive_that_erased_only_a_part_of_itself_is_found_out(
-    wiping: KernelWiping,
+    wiping: KernelWiper,
     devices: KernelDevices,
     make_disk: Callable[..., Path],
     monkeypatch: pytest.MonkeyPatch,
@@ -396,16 +396,16 @@ async def test_a_drive_that_erased_only_a_part_of_itself_is_found_out(
     async def erase_all_but_the_end(path: Path) -> None:
         fd = os.open(path, os.O_RDWR)
         try:
-            overwriting.zero(fd, 8 * MIB, Control(), passes=1, offload=True)
+            erasure.zero(fd, 8 * MIB, Control(), passes=1, offload=True)
             os.pwrite(fd, b"old", 8 * MIB - 3)
             os.fsync(fd)
         finally:
             os.close(fd)
 
     for name in ("check_ata", "check_nvme"):
-        monkeypatch.setattr(drives, name, is_fine)
+        monkeypatch.setattr(erasure, name, is_fine)
     for name in ("erase_ata", "format_nvme"):
-        monkeypatch.setattr(drives, name, erase_all_but_the_end)
+        monkeypatch.setattr(erasure, name, erase_all_but_the_end)
     disk = make_disk(8)
     with pytest.raises(errors.NotClean, match="old data is left"):
         await wiping.wipe(disk, method, expected=(await devices.describe(disk)).identity)
@@ -415,7 +415,7 @@ async def test_a_drive_that_erased_only_a_part_of_itself_is_found_out(
     "method", [methods.Zero(), methods.NvmeFormat(), methods.FsReset(), REMOVES_SIGNATURES], ids=str
 )
 async def test_partitions_of_a_wiped_device_are_forgotten_by_the_kernel(
-    wiping: KernelWiping, devices: KernelDevices, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: Method
+    wiping: KernelWiper, devices: KernelDevices, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: Method
 ) -> None:
     async def is_fine(_: object) -> None:
         pass
@@ -423,8 +423,8 @@ async def test_partitions_of_a_wiped_device_are_forgotten_by_the_kernel(
     async def erase(path: Path) -> None:
         path.write_bytes(bytes(8 * MIB))
 
-    monkeypatch.setattr(drives, "check_nvme", is_fine)
-    monkeypatch.setattr(drives, "format_nvme", erase)
+    monkeypatch.setattr(erasure, "check_nvme", is_fine)
+    monkeypatch.setattr(erasure, "format_nvme", erase)
     table = bytearray(512)
     struct.pack_into("<B3xB3xII", table, 446, 0, 0x83, 2048, 4096)
     table[510:512] = b"\x55\xaa"
@@ -440,7 +440,7 @@ async def test_partitions_of_a_wiped_device_are_forgotten_by_the_kernel(
 
 
 async def test_a_device_below_a_loop_device_is_not_wiped(
-    wiping: KernelWiping, devices: KernelDevices, make_disk: Callable[..., Path]
+    wiping: KernelWiper, devices: KernelDevices, make_disk: Callable[..., Path]
 ) -> None:
     disk = make_disk(8)
     identity = (await devices.describe(disk)).identity

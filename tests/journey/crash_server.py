@@ -14,7 +14,7 @@ import msgspec
 from localpv import errors
 from localpv.api import status as statuses
 from localpv.api.objects import Object
-from localpv.api.patch.values import copied
+from localpv.api.patch.merge_patch import copied
 from localpv.client.transport import Answer, Request
 from localpv.testing.api import FakeApi
 

@@ -30,6 +30,7 @@ from localpv.agent.discover import Discovery
 from localpv.api.kinds.localdisk import CleanOrder, DiskKind, LocalDisk, LocalDiskSpec, LocalDiskStatus, VolumeMode
 from localpv.api.objects import Object
 from localpv.client.client import Client
+from localpv.client.informer_factory import InformerFactory
 from localpv.client.transport import Answer, Request
 from localpv.config.settings import ClassSettings, Configuration, Reclaim
 from localpv.disk.records import Records
@@ -286,7 +287,18 @@ class World:
         return Client(Line(process, who), field_manager=who)
 
     async def _manage(self, client: Client, records: Records, node: str = "") -> None:
-        await Manager(client, records=records, configuration=self.configuration, clock=self.clock, node=node).run()
+        informers = InformerFactory(client, clock=self.clock)
+        manager = Manager(
+            client,
+            informers=informers,
+            records=records,
+            configuration=self.configuration,
+            clock=self.clock,
+            node=node,
+        )
+        async with asyncio.TaskGroup() as group:
+            group.create_task(informers.run())
+            group.create_task(manager.run())
 
     async def _node_parts(self, process: Process, records: Records) -> None:
         discovery = Discovery(

@@ -30,13 +30,12 @@ from localpv.disk import identity as identities
 from localpv.disk.records import names
 from localpv.disk.records.folder import FolderRecords
 from localpv.host import loop
-from localpv.host.devices import KernelDevices
+from localpv.host.devices import KernelDevices, KernelOpeners
 from localpv.host.marks import DiskMarks
 from localpv.host.model.identity import Identity
 from localpv.host.mounts import KernelMounts
-from localpv.host.openers import KernelOpeners
 from localpv.host.trees import KernelTrees
-from localpv.host.wiping import KernelWiping
+from localpv.host.wiper import KernelWiper
 from localpv.host.workers import Workers
 from localpv.observe.events import Events
 from localpv.testing.waiting import PATIENCE_SECONDS
@@ -84,7 +83,7 @@ class Machine:
             mounts=self.mounts,
             openers=KernelOpeners(workers=self.workers),
             trees=KernelTrees(workers=self.workers, mounts=self.mounts),
-            wiping=KernelWiping(workers=self.workers, devices=self.devices),
+            wiping=KernelWiper(workers=self.workers, devices=self.devices),
             marks=DiskMarks(workers=self.workers),
         )
 

@@ -25,6 +25,7 @@ from localpv.api.kinds.localdisk import (
     Phase,
 )
 from localpv.client.client import Client
+from localpv.client.informer_factory import InformerFactory
 from localpv.config.settings import ClassSettings, Configuration
 from localpv.disk.records import Records
 from localpv.disk.records.api import ApiRecords
@@ -88,8 +89,10 @@ class Place:
         has_looked: HasLooked = nobody,
         workers: int = WORKERS,
     ) -> AsyncIterator[Manager]:
+        informers = InformerFactory(client or self.client, clock=SystemClock())
         manager = Manager(
             client or self.client,
+            informers=informers,
             records=records or ApiRecords(self.client),
             configuration=configuration or self.configuration(),
             clock=SystemClock(),
@@ -97,14 +100,15 @@ class Place:
             has_looked=has_looked,
             workers=workers,
         )
-        task = asyncio.create_task(manager.run())
+        tasks = [asyncio.create_task(informers.run()), asyncio.create_task(manager.run())]
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
                 await manager.ready()
             yield manager
         finally:
-            task.cancel()
-            await asyncio.wait({task})
+            for task in reversed(tasks):
+                task.cancel()
+            await asyncio.wait(tasks)
 
     async def clear(self) -> None:
         """Take back what the test has made: the server may be shared."""

@@ -30,7 +30,7 @@ from localpv.disk.records.names import disk_name
 from localpv.host import loop
 from localpv.host.devices import Devices, KernelDevices
 from localpv.host.folders import KernelFolders
-from localpv.host.holding import LoopHolding
+from localpv.host.loop import LoopHolders
 from localpv.host.marks import DiskMarks
 from localpv.host.model.devices import BlockDevice
 from localpv.host.mounts import KernelMounts
@@ -350,7 +350,7 @@ async def test_raw_device_is_in_use_while_it_is_mapped_for_a_pod(machine: Machin
         await node.publish(entry)
 
     # The engine keeps a loop device on it, and so does kubelet.
-    holding = LoopHolding(workers=Workers())
+    holding = LoopHolders(workers=Workers())
     described = await KernelDevices(workers=Workers()).describe(device, exclusive=False)
     machine.undo.callback(lambda: [loop.detach(found.device) for found in [loop.find(node.name)] if found])
     await holding.hold(device, described.number, name=node.name)

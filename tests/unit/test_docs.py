@@ -14,7 +14,7 @@ from tools import generate_docs, run_tests
 from localpv import errors
 from localpv.api.resources import REVIEWS
 from localpv.api.stored_resources import EVERY
-from localpv.engine.apiserver import body, negotiation
+from localpv.engine.apiserver import body, responses
 from localpv.engine.apiserver.auth import authentication
 from localpv.engine.apiserver.kinds.customresourcedefinition import CustomResourceDefinition
 
@@ -260,7 +260,7 @@ def test_all_built_in_versions_are_stable_as_the_limits_say() -> None:
 def test_answers_are_json_or_yaml_and_bodies_may_be_protobuf_as_the_limits_say() -> None:
     assert "**Answers are JSON or YAML.** Bodies of requests may be protobuf" in limits_page()
     with pytest.raises(errors.NotAcceptable):
-        negotiation.form("application/vnd.kubernetes.protobuf")
+        responses.asked_form("application/vnd.kubernetes.protobuf")
     with pytest.raises(errors.BadRequest):  # understood as protobuf, and found to be none
         body.decode(b"nonsense", "application/vnd.kubernetes.protobuf")
     with pytest.raises(errors.UnsupportedMediaType):

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from localpv.client import client as clients
 from localpv.client import config as connections
+from localpv.client.informer_factory import InformerFactory
 from localpv.programs import stopping, workloads
 from localpv.runtime.clock import SystemClock
 from localpv.runtime.group import Group
@@ -21,7 +22,9 @@ async def main(kubeconfig: Path) -> None:
     clock = SystemClock()
     async with clients.connect(connections.load(kubeconfig), component="workloads") as client:
         group = Group(clock=clock)
-        workloads.add_to(group, client=client, clock=clock)
+        informers = InformerFactory(client, clock=clock)
+        group.add("informers", informers.run)
+        workloads.add_to(group, client=client, informers=informers, clock=clock)
         await stopping.run_until(stopping.stop_signal(), group, lambda: print("ready workloads", flush=True))
 
 

@@ -12,8 +12,8 @@ from localpv import errors
 from localpv.api.kinds.localdisk import Cleaning, CleaningState, LocalDisk
 from localpv.cli import common, describe, watching
 from localpv.cli.bars import Bars
-from localpv.client.cache import Cache
 from localpv.client.client import Client
+from localpv.client.informer import SharedInformer
 from localpv.client.objects import Selection
 
 SILENT_SECONDS = 10.0
@@ -28,9 +28,9 @@ async def until_verified(client: Client, disk: LocalDisk) -> None:
     name = describe.short_name(disk)
     only = Selection(fields=f"metadata.name={disk.metadata.name}")
     with common.asking("watch", LocalDisk.resource):
-        async with watching.following(client.objects(LocalDisk), only) as cache, _bar(cache, disk) as say:
+        async with watching.following(client.objects(LocalDisk), only) as informer, _bar(informer, disk) as say:
             story = Story()
-            async for now in _changes(cache, disk, on_silence=lambda: say(_silence(disk))):
+            async for now in _changes(informer, disk, on_silence=lambda: say(_silence(disk))):
                 if now is None:
                     raise errors.ConfigurationError(
                         f"the record of {name} is gone", hint="see whether the disk is there: localpv disks"
@@ -71,15 +71,15 @@ def _chapter(cleaning: Cleaning) -> tuple[object, ...]:
 
 
 async def _changes(
-    cache: Cache[LocalDisk], disk: LocalDisk, *, on_silence: Callable[[], None]
+    informer: SharedInformer[LocalDisk], disk: LocalDisk, *, on_silence: Callable[[], None]
 ) -> AsyncIterator[LocalDisk | None]:
     """The disk as it is, each time it changes; None when its record is gone."""
     changed = asyncio.Event()
-    cache.on_change(lambda _old, _new: changed.set())
+    informer.add_event_handler(lambda _old, _new: changed.set())
     silent = True
     while True:
         changed.clear()
-        now = cache.get(disk.metadata.name)
+        now = informer.get(disk.metadata.name)
         yield now
         try:
             # The first sign comes at once from an agent that runs.
@@ -98,7 +98,7 @@ def _silence(disk: LocalDisk) -> str:
 
 
 @contextlib.asynccontextmanager
-async def _bar(cache: Cache[LocalDisk], disk: LocalDisk) -> AsyncIterator[Callable[[str], None]]:
+async def _bar(informer: SharedInformer[LocalDisk], disk: LocalDisk) -> AsyncIterator[Callable[[str], None]]:
     """How to say something: above a bar that moves by itself, or just on the next line."""
     name = describe.short_name(disk)
     if not common.on_terminal():
@@ -111,7 +111,7 @@ async def _bar(cache: Cache[LocalDisk], disk: LocalDisk) -> AsyncIterator[Callab
     bars = Bars(columns=console.width)
 
     def draw() -> None:
-        bars.show([now] if (now := cache.get(disk.metadata.name)) else [])
+        bars.show([now] if (now := informer.get(disk.metadata.name)) else [])
         live.update(bars.progress, refresh=True)
 
     def say(text: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from localpv.api.translate import texts
+from localpv.api.translate import manifests
 from localpv.errors import ConfigurationError
 
 
@@ -28,7 +28,7 @@ def translate(filenames: tuple[str, ...]) -> None:
     """
     left = 0
     for number, name in enumerate(filenames):
-        done = texts.translate(_read(name), source="stdin" if name == "-" else name)
+        done = manifests.translate_text(_read(name), source="stdin" if name == "-" else name)
         text = done.text if done.text.endswith("\n") or not done.text else done.text + "\n"
         if number and not text.startswith("---"):
             click.echo("---")

@@ -15,8 +15,8 @@ from localpv.api.kinds.localdisk import LocalDisk
 from localpv.api.objects import Object
 from localpv.cli import common, describe, disks, tables
 from localpv.cli.bars import Bars
-from localpv.client.cache import Cache
 from localpv.client.client import Client
+from localpv.client.informer import SharedInformer
 from localpv.client.objects import Objects, Selection
 from localpv.runtime.clock import Clock, SystemClock
 
@@ -51,16 +51,12 @@ async def follow(client: Client, selection: Selection, form: str) -> None:
 @contextlib.asynccontextmanager
 async def following(
     objects: Objects[T], selection: Selection, *, clock: Clock | None = None
-) -> AsyncIterator[Cache[T]]:
-    """A cache that holds all that exists, and goes on as long as the with-block."""
-    cache = Cache(objects, clock=clock or SystemClock(), selection=selection)
-    task = asyncio.create_task(cache.run())
-    try:
-        await cache.wait_synced()
-        yield cache
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+) -> AsyncIterator[SharedInformer[T]]:
+    """An informer that holds all that exists, and goes on as long as the with-block."""
+    informer = SharedInformer(objects, clock=clock or SystemClock(), selection=selection)
+    async with informer.following():
+        await informer.wait_synced()
+        yield informer
 
 
 async def _screen(objects: Objects[LocalDisk], selection: Selection, *, wide: bool) -> None:
@@ -68,30 +64,30 @@ async def _screen(objects: Objects[LocalDisk], selection: Selection, *, wide: bo
     from rich.live import Live
 
     console = Console(highlight=False)
-    async with following(objects, selection) as cache:
+    async with following(objects, selection) as informer:
         changed = asyncio.Event()
-        cache.on_change(lambda _old, _new: changed.set())
+        informer.add_event_handler(lambda _old, _new: changed.set())
         bars = Bars(columns=console.width)
         with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
             while True:
                 changed.clear()
-                live.update(picture(cache, bars, console, wide=wide), refresh=True)
+                live.update(picture(informer, bars, console, wide=wide), refresh=True)
                 await asyncio.sleep(FASTEST)
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(REFRESH):
                         await changed.wait()
 
 
-def picture(cache: Cache[LocalDisk], bars: Bars, console: Console, *, wide: bool) -> RenderableType:
+def picture(informer: SharedInformer[LocalDisk], bars: Bars, console: Console, *, wide: bool) -> RenderableType:
     """Head, bars, and as much of the table as the screen has room for."""
     from rich.console import Group
     from rich.text import Text
 
-    found = disks.in_order(cache.list())
+    found = disks.in_order(informer.list())
     bars.show(found)
     parts: list[RenderableType] = [Text(headline(found), style="bold", no_wrap=True, overflow="ellipsis")]
-    if cache.trouble is not None:
-        parts.append(Text(f"out of date: {cache.trouble.message}", style="red", no_wrap=True, overflow="ellipsis"))
+    if informer.trouble is not None:
+        parts.append(Text(f"out of date: {informer.trouble.message}", style="red", no_wrap=True, overflow="ellipsis"))
     if len(bars):
         parts += [Text(""), bars.progress, Text("")]
     room = max(2, console.height - len(bars) - len(parts) - 3)
@@ -164,14 +160,14 @@ def _progress(disk: LocalDisk) -> str:
 
 
 async def _lines(objects: Objects[LocalDisk], selection: Selection, *, wide: bool) -> None:
-    async with following(objects, selection) as cache:
-        found = disks.in_order(cache.list())
+    async with following(objects, selection) as informer:
+        found = disks.in_order(informer.list())
         lines = Lines(found, wide=wide)
         click.echo(lines.head())
         for disk in found:
             click.echo(lines.line(disk))
         changes: asyncio.Queue[tuple[LocalDisk | None, LocalDisk | None]] = asyncio.Queue()
-        cache.on_change(lambda old, new: changes.put_nowait((old, new)))
+        informer.add_event_handler(lambda old, new: changes.put_nowait((old, new)))
         while True:
             old, new = await changes.get()
             if new is not None:
@@ -183,9 +179,9 @@ async def _lines(objects: Objects[LocalDisk], selection: Selection, *, wide: boo
 
 async def _objects(objects: Objects[Object], selection: Selection, form: str) -> None:
     """Each object as it is, whenever it changes: JSON on a line, or YAML documents."""
-    async with following(objects, selection) as cache:
+    async with following(objects, selection) as informer:
         changes: asyncio.Queue[Object] = asyncio.Queue()
-        cache.on_change(lambda _, new: changes.put_nowait(new) if new is not None else None)
+        informer.add_event_handler(lambda _, new: changes.put_nowait(new) if new is not None else None)
         while True:
             obj = common.plain(await changes.get())
             click.echo(

@@ -8,6 +8,7 @@ carries its resourceVersion in metadata: the server answers Conflict when somebo
 from __future__ import annotations
 
 import enum
+import functools
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -15,7 +16,8 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from localpv import errors
-from localpv.api import media_types
+from localpv.api import media_types, selectors
+from localpv.api.kinds import ObjectMeta
 from localpv.api.objects import Object
 from localpv.api.resources import Resource
 from localpv.client import watching
@@ -58,8 +60,29 @@ class Selection:
     def query(self) -> dict[str, str]:
         return _given(labelSelector=self.labels, fieldSelector=self.fields)
 
+    def matches(self, obj: object, meta: ObjectMeta) -> bool:
+        """Whether the server would tell of this object to who asks for the selection; fields are those of structs."""
+        if self.namespace and meta.namespace != self.namespace:
+            return False
+        labels, fields = _selectors(self.labels, self.fields)
+        if not labels.matches(meta.labels):
+            return False
+        return fields.empty or fields.matches({term.field: _field(obj, term.field) for term in fields.terms})
+
 
 EVERYTHING = Selection()
+
+
+@functools.lru_cache(maxsize=16)
+def _selectors(labels: str, fields: str) -> tuple[selectors.LabelSelector, selectors.FieldSelector]:
+    return selectors.parse(labels), selectors.parse_fields(fields)
+
+
+def _field(obj: object, path: str) -> str:
+    """The value at a path such as `spec.nodeName`, which a struct calls `spec.node_name`."""
+    for name in path.split("."):
+        obj = getattr(obj, "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name))
+    return str(obj)
 
 
 class Objects(Generic[T]):
@@ -122,6 +145,17 @@ class Objects(Generic[T]):
             self._path(self.codec.meta(obj).namespace),
             query=self._writing(dry_run=dry_run),
             body=self.codec.write(obj),
+        )
+        return self.codec.read(answer.body)
+
+    async def create_from(self, fields: Object) -> T:
+        """Create an object from all of its fields, also those that its struct does not name."""
+        head = {"apiVersion": self.resource.api_version, "kind": self.resource.kind}
+        answer = await self._ask(
+            "POST",
+            self._path(fields["metadata"].get("namespace", "")),
+            query=self._writing(),
+            body=msgspec.json.encode(head | fields),
         )
         return self.codec.read(answer.body)
 

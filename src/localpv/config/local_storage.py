@@ -22,7 +22,7 @@ from localpv.api.kinds.cluster import Node
 from localpv.api.kinds.localdisk import Medium, VolumeMode
 from localpv.api.kinds.localstorage import DeviceGroup, LocalStorage, NodeGroup
 from localpv.api.kinds.meta import Part
-from localpv.api.kinds.placing import Toleration
+from localpv.api.kinds.pods import Toleration
 from localpv.api.quantity import Quantity
 from localpv.config import cleaners, udev_match
 from localpv.config.settings import ClassSettings, DeviceFilter, Folder

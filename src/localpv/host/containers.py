@@ -1,14 +1,33 @@
-"""Containers of this machine, as those who run pods see them; `host.runc` is the real side."""
+"""Containers of this machine and processes in them, as those who run pods see them; `host.runc` is the real side."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
-from localpv.host.model.processes import Process
+
+class Process(Protocol):
+    """A command that runs, for example inside a container."""
+
+    def output(self) -> AsyncIterator[tuple[int, bytes]]:
+        """What it writes, as (1, stdout) and (2, stderr), until it has closed both."""
+
+    async def write(self, data: bytes) -> None:
+        """Give it input, and wait until it can take more."""
+
+    async def close_input(self) -> None: ...
+
+    async def resize(self, width: int, height: int) -> None:
+        """Its terminal has another size now."""
+
+    async def wait(self) -> int:
+        """Its exit code."""
+
+    async def close(self) -> None:
+        """Nobody listens any more: end it if it still runs, and let go of everything."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,10 +13,9 @@ import time
 import uuid
 from pathlib import Path
 
-from localpv.host import probing, sysfs
+from localpv.host import blkid, sysfs
 from localpv.host.model.devices import DeviceNumber
-from localpv.host.model.mounts import Mount
-from localpv.host.mounts import KernelMounts
+from localpv.host.mounts import KernelMounts, Mount
 
 REMEMBER_SECONDS = 1.0
 """For how long the UUID of a file system is taken as it is: two hundred loop devices often share one."""
@@ -89,7 +88,7 @@ class FilesystemIDs:
         try:
             if os.fstat(fd).st_rdev != os.makedev(*number):
                 return ""
-            signatures = probing.probe(fd).signatures
+            signatures = blkid.probe(fd).signatures
         finally:
             os.close(fd)
         return next((found.uuid for found in signatures if found.usage == "filesystem"), "")

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Protocol
 
 from localpv import errors
-from localpv.host import commands, contents, devices, overwriting, probing
+from localpv.host import blkid, commands, contents, devices, erasure
 from localpv.host.model.devices import BlockDevice
 from localpv.host.workers import Control, Workers
 
@@ -31,7 +31,7 @@ LOOK_SECONDS = 30.0
 TOOL_SECONDS = 3600.0
 """mkfs may discard the whole device first, and a check reads all of its tables."""
 
-END = overwriting.ENDS
+END = erasure.ENDS
 """Bytes at both ends of a device that must be zero."""
 
 UNKNOWN = "data of an unknown kind"
@@ -144,7 +144,7 @@ def content_of(fd: int, device: BlockDevice) -> Content:
     """What is on an open device; for callers that run in a worker thread."""
     if device.partitions:
         return Content(other=f"partitions ({', '.join(device.partitions)})")
-    found = probing.probe(fd).signatures
+    found = blkid.probe(fd).signatures
     if len(found) == 1 and found[0].usage == "filesystem":
         return Content(fs_type=found[0].type, uuid=found[0].uuid)
     if found:

@@ -9,16 +9,51 @@ import os
 import stat
 import struct
 from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
 from localpv import errors
 from localpv.host import contents
+from localpv.host.contents import Contents
 from localpv.host.feeds import Feed
-from localpv.host.model.contents import Contents
 from localpv.host.model.devices import DeviceNumber
-from localpv.host.model.entries import Capacity, Entry, FileKind
 from localpv.host.workers import Workers
+
+
+class FileKind(StrEnum):
+    """What an entry is once links are followed."""
+
+    DIRECTORY = "Directory"
+    BLOCK_DEVICE = "BlockDevice"
+    DANGLING_LINK = "DanglingLink"
+    OTHER = "Other"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One first-level entry of a directory."""
+
+    name: str
+    kind: FileKind
+    is_link: bool = False
+    target: Path | None = None
+    """Where a link leads in the end, or would lead if that were there."""
+
+    device: DeviceNumber | None = None
+    """Numbers of a block device."""
+
+    inode: int = 0
+    """Of a directory: another one in its place has another."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capacity:
+    """Room of a file system."""
+
+    total_bytes: int
+
 
 LOOK_SECONDS = 10.0
 

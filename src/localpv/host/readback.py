@@ -11,7 +11,7 @@ import struct
 from collections.abc import Sequence
 
 from localpv import errors
-from localpv.host import probing
+from localpv.host import blkid
 from localpv.host.model.methods import Readback
 from localpv.host.workers import Control
 
@@ -54,7 +54,7 @@ def verify_zero(fd: int, size: int, how: Readback, control: Control) -> None:
 def verify_no_signatures(fd: int) -> None:
     """NotClean when a file system, a partition table or the like can still be recognised."""
     forget_cached(fd)
-    if found := probing.probe(fd).signatures:
+    if found := blkid.probe(fd).signatures:
         raise errors.NotClean(
             f"a signature of {found[0].type} is left on the device", hint="wipe it with another method, such as zero"
         )

@@ -2,7 +2,8 @@
 
 conmon is a small process beside each container that writes its output to the log and its exit code to a file. Neither
 is a child of ours, so containers, logs and exit codes outlive this process. All that is known of a container is in the
-folder of its bundle, where conmon writes it; nothing has to be remembered.
+folder of its bundle, where conmon writes it; nothing has to be remembered. The processes themselves are found again in
+the kernel's list of processes.
 """
 
 from __future__ import annotations
@@ -14,15 +15,98 @@ import re
 import shutil
 import signal
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 
 from localpv import errors
-from localpv.host import commands, launching, monitors
-from localpv.host.containers import Bundle, Features, Seen
-from localpv.host.model.processes import Process
-from localpv.host.monitors import MONITOR, RUNTIME
+from localpv.host import commands, processes
+from localpv.host.containers import Bundle, Features, Process, Seen
+
+RUNTIME, MONITOR = "runc", "conmon"
+GOING_SECONDS = 5.0
+"""How long a monitor may stay when its container is gone."""
+
+
+def _ended(folder: Path) -> tuple[int | None, datetime | None]:
+    """The exit code that a monitor has left in the folder of its container, and when it did."""
+    path = folder / "exit"
+    code = _number_in(path)
+    if code is None:
+        return None, None
+    return code, datetime.fromtimestamp(path.stat().st_mtime, UTC)
+
+
+def _is_under_way(folder: Path) -> bool:
+    """Whether the first process of a container has become what it is to run, and is the runtime no more."""
+    try:
+        name = Path(f"/proc/{_number_in(folder / 'pid')}/comm").read_text()
+    except OSError:
+        return False
+    return not name.startswith(f"{RUNTIME}:[")
+
+
+def _number_in(path: Path) -> int | None:
+    """What stands in a file with one number; None while there is none."""
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def _is_monitor(pid: int, id_: str) -> bool:
+    """Whether a process watches over this very container: numbers of processes are given again."""
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return False
+    # A process that has ended and waits to be reaped has no command line any more.
+    return id_.encode() in words and words[0].endswith(MONITOR.encode())
+
+
+def _makers(id_: str) -> frozenset[str]:
+    """The programs that have to do with a container, by name."""
+    found = set()
+    for entry in os.listdir("/proc"):
+        if not entry.isdecimal():
+            continue
+        try:
+            words = Path(f"/proc/{entry}/cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if id_.encode() in words:
+            found.add(os.path.basename(words[0]).decode(errors="replace"))
+    return frozenset(found & {RUNTIME, MONITOR})
+
+
+def _parent_of(pid: int) -> int | None:
+    """Whose child a process is."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    return int(stat.rpartition(")")[2].split()[1])
+
+
+async def _gone(monitor: int, id_: str) -> None:
+    """Wait for a monitor whose container is gone; one that stays is ended."""
+    try:
+        fd = os.pidfd_open(monitor)
+    except ProcessLookupError:
+        return
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(fd, ended.set)
+    try:
+        async with asyncio.timeout(GOING_SECONDS):
+            await ended.wait()
+    except TimeoutError:
+        if _is_monitor(monitor, id_):
+            signal.pidfd_send_signal(fd, signal.SIGKILL)
+    finally:
+        loop.remove_reader(fd)
+        os.close(fd)
+
 
 SECONDS = 60.0
 """How long the runtime may take for one step; a container that is created on a hung volume takes for ever."""
@@ -94,7 +178,7 @@ class RuncContainers:
             *(("--stdin", "--leave-stdin-open") if bundle.stdin else ()),
             *(("--terminal",) if bundle.terminal else ()),
         ]
-        said = await launching.detached(argv, folder=bundle.folder, seconds=SECONDS)
+        said = await processes.detached(argv, folder=bundle.folder, seconds=SECONDS)
         if said.pid <= 0:
             raise errors.CommandFailed(
                 [RUNTIME], exit_code=1, stderr=_sentence(said.message) or "no container was made"
@@ -113,10 +197,10 @@ class RuncContainers:
         state = self._state / bundle.id
         exists = (state / "state.json").exists()
         # Whoever starts a container removes this pipe, and may have been killed just before.
-        started = exists and (not (state / "exec.fifo").exists() or monitors.is_under_way(bundle.folder))
+        started = exists and (not (state / "exec.fifo").exists() or _is_under_way(bundle.folder))
         # First: it writes the exit code and then ends, so after a look that finds it gone the code is there.
         watched = self._monitor(bundle) is not None
-        code, ended_at = monitors.ended(bundle.folder)
+        code, ended_at = _ended(bundle.folder)
         return Seen(
             exists=exists,
             started=started or code is not None,
@@ -156,14 +240,14 @@ class RuncContainers:
         return stop
 
     async def signal(self, bundle: Bundle, number: int) -> None:
-        monitor, pid = self._monitor(bundle), monitors.number(bundle.folder / "pid")
+        monitor, pid = self._monitor(bundle), _number_in(bundle.folder / "pid")
         if monitor is None or pid is None:
             return
         with contextlib.suppress(ProcessLookupError):
             fd = os.pidfd_open(pid)
             try:
                 # The number may belong to somebody else by now; a child of the monitor is ours.
-                if monitors.parent(pid) == monitor:
+                if _parent_of(pid) == monitor:
                     signal.pidfd_send_signal(fd, number)
             finally:
                 os.close(fd)
@@ -180,13 +264,13 @@ class RuncContainers:
                     raise
                 shutil.rmtree(self._state / bundle.id, ignore_errors=True)
         if monitor is not None:
-            await monitors.gone(monitor, bundle.id)
+            await _gone(monitor, bundle.id)
 
     async def _made(self, bundle: Bundle) -> None:
         """Wait for whoever makes or starts the container, on behalf of a process of ours that has died meanwhile."""
         end, pause = asyncio.get_running_loop().time() + MAKING_SECONDS, LOOK_SECONDS
         while asyncio.get_running_loop().time() < end:
-            makers = monitors.makers(bundle.id)
+            makers = _makers(bundle.id)
             if not makers or (RUNTIME not in makers and (self._state / bundle.id / "state.json").exists()):
                 return
             await asyncio.sleep(pause)
@@ -211,15 +295,15 @@ class RuncContainers:
         pid_file = bundle.folder / f"exec-{os.getpid()}-{self._execs}.pid"
         argv = [RUNTIME, "--root", str(self._state), "exec", "--pid-file", str(pid_file)]
         argv += ["--tty", bundle.id] if tty else [bundle.id]
-        return await launching.attached([*argv, *command], stdin=stdin, tty=tty, pid_file=pid_file)
+        return await processes.attached([*argv, *command], stdin=stdin, tty=tty, pid_file=pid_file)
 
     async def _runc(self, *words: str, outlives: bool = False) -> None:
         await commands.run([RUNTIME, "--root", str(self._state), *words], timeout=SECONDS, outlives=outlives)
 
     def _monitor(self, bundle: Bundle) -> int | None:
         """The process that watches over a container, if it lives."""
-        pid = monitors.number(bundle.folder / "conmon.pid")
-        return pid if pid is not None and monitors.is_monitor(pid, bundle.id) else None
+        pid = _number_in(bundle.folder / "conmon.pid")
+        return pid if pid is not None and _is_monitor(pid, bundle.id) else None
 
 
 def _sentence(said: str) -> str:

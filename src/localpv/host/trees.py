@@ -15,10 +15,10 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from localpv import errors
-from localpv.host import attributes, commands, openat, paths
+from localpv.host import attributes, commands, openat
 from localpv.host.mounts import KernelMounts
 from localpv.host.workers import Control, Report, Workers
 
@@ -37,24 +37,11 @@ ROUNDS = 100
 """How often a directory is read again when new files keep appearing in it."""
 
 
-class Numbers(NamedTuple):
-    """What tells an open directory from others at this moment: another one put or mounted in its place differs."""
-
-    device: int
-    inode: int
-    mount_id: int
-
-    @classmethod
-    def of(cls, fd: int) -> Numbers:
-        status = os.fstat(fd)
-        return cls(status.st_dev, status.st_ino, openat.mount_id(fd))
-
-
 class Trees(Protocol):
     """Contents of directory volumes."""
 
     async def empty(
-        self, path: Path, *, inside: Path, expected: Numbers | None = None, on_progress: Report | None = None
+        self, path: Path, *, inside: Path, expected: openat.Numbers | None = None, on_progress: Report | None = None
     ) -> int:
         """Remove all that is in the directory `path`, which must lie inside the folder `inside`; returns how many.
 
@@ -66,7 +53,7 @@ class Trees(Protocol):
         """
 
     async def empty_with(
-        self, argv: Sequence[str], path: Path, *, inside: Path, expected: Numbers | None = None
+        self, argv: Sequence[str], path: Path, *, inside: Path, expected: openat.Numbers | None = None
     ) -> None:
         """As `empty`, by a command of the administrator that finds the path in LOCAL_PV_FILESYSTEM; then look."""
 
@@ -78,12 +65,12 @@ class KernelTrees:
         self._workers, self._mounts = workers, mounts
 
     async def empty(
-        self, path: Path, *, inside: Path, expected: Numbers | None = None, on_progress: Report | None = None
+        self, path: Path, *, inside: Path, expected: openat.Numbers | None = None, on_progress: Report | None = None
     ) -> int:
         await self._refuse_mounts_below(path, inside=inside)
 
         def run(control: Control) -> int:
-            root = paths.open_directory(inside, path)
+            root = openat.open_directory(inside, path)
             try:
                 _refuse_another(root, expected, path)
                 return empty_directory(root, control)
@@ -93,12 +80,12 @@ class KernelTrees:
         return await self._workers.long(run, key=str(path), on_progress=on_progress)
 
     async def empty_with(
-        self, argv: Sequence[str], path: Path, *, inside: Path, expected: Numbers | None = None
+        self, argv: Sequence[str], path: Path, *, inside: Path, expected: openat.Numbers | None = None
     ) -> None:
         await self._refuse_mounts_below(path, inside=inside)
 
         def check() -> None:
-            root = paths.open_directory(inside, path)
+            root = openat.open_directory(inside, path)
             try:
                 _refuse_another(root, expected, path)
             finally:
@@ -108,7 +95,7 @@ class KernelTrees:
         await commands.run(argv, timeout=COMMAND_SECONDS, env={"LOCAL_PV_FILESYSTEM": str(path)})
 
         def look() -> None:
-            root = paths.open_directory(inside, path)
+            root = openat.open_directory(inside, path)
             try:
                 _refuse_another(root, expected, path)
                 keep = "lost+found" if _is_whole_file_system(root) else ""
@@ -120,17 +107,17 @@ class KernelTrees:
         await self._workers.call(look, key=str(path), timeout=LOOK_SECONDS)
 
     async def _refuse_mounts_below(self, path: Path, *, inside: Path) -> None:
-        real = Path(os.path.realpath(inside)).joinpath(*paths.names_below(inside, path))
+        real = Path(os.path.realpath(inside)).joinpath(*openat.names_below(inside, path))
         if below := (await self._mounts.table()).below(real):
             raise errors.DeviceBusy(
                 f"{below[0].mount_point} is mounted inside the volume", hint=f"unmount {below[0].mount_point}"
             )
 
 
-def _refuse_another(root: int, expected: Numbers | None, path: Path) -> None:
+def _refuse_another(root: int, expected: openat.Numbers | None, path: Path) -> None:
     """By the descriptor that is worked with: what was looked at a moment ago may have been unmounted or moved away,
     and below it lies somebody else's directory."""
-    if expected is not None and Numbers.of(root) != expected:
+    if expected is not None and openat.Numbers.of(root) != expected:
         raise errors.DeviceChanged(
             f"{path} became another directory just before it was to be emptied", hint="it is tried again by itself"
         )

@@ -6,17 +6,30 @@ import asyncio
 import errno
 import os
 import socket
+from dataclasses import dataclass
 from typing import Protocol
 
 from localpv import errors
 from localpv.host.feeds import Feed
 from localpv.host.model.devices import DeviceNumber
-from localpv.host.model.entries import Uevent
 
 _NETLINK_KOBJECT_UEVENT = 15
 _KERNEL_GROUP = 1
 _SO_RCVBUFFORCE = 33
 _BUFFER_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Uevent:
+    """What the kernel tells when a device comes, goes or changes."""
+
+    action: str
+    subsystem: str = ""
+    device_name: str = ""
+    device: DeviceNumber | None = None
+    lost: bool = False
+    """Messages were lost before this one: look at everything again."""
+
 
 LOST = Uevent(action="lost", lost=True)
 

@@ -11,14 +11,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from contextlib import aclosing
 
 from localpv import errors
 from localpv.api.kinds import Job, Node, PersistentVolume, StorageClass
 from localpv.api.kinds.localdisk import LocalDisk
-from localpv.client.cache import Cache
 from localpv.client.client import Client
-from localpv.client.watching import Changed, Deleted, Synced
+from localpv.client.informer_factory import InformerFactory
 from localpv.config.settings import Configuration
 from localpv.disk import labels
 from localpv.disk.records import Records
@@ -57,6 +55,7 @@ class Manager:
         self,
         client: Client,
         *,
+        informers: InformerFactory,
         records: Records,
         configuration: Configuration,
         clock: Clock,
@@ -78,10 +77,11 @@ class Manager:
         self._node = node
         self._client = client
         self._disks = View()
-        self._volumes = ApiVolumes(client, clock=clock, node_label=names.node_label(node) if node else "")
-        nodes = client.objects(Node)
-        self._nodes: Nodes = OneNode(nodes, node, clock=clock) if node else Cache(nodes, clock=clock)
-        self._classes = Cache(client.objects(StorageClass), clock=clock)
+        label = names.node_label(node) if node else ""
+        self._volumes = ApiVolumes(client, informers=informers, clock=clock, node_label=label)
+        self._one_node = OneNode(client.objects(Node), node, clock=clock) if node else None
+        self._nodes: Nodes = self._one_node or informers.informer(Node)
+        self._classes = informers.informer(StorageClass)
         self._events = ApiEvents(client, component=component, clock=clock)
         reports = Reports(records=records, events=self._events, clock=clock)
         self._cautions = Cautions(reports=reports, events=self._events, surroundings=self)
@@ -151,7 +151,7 @@ class Manager:
         return [*self._disks]
 
     def volumes(self) -> list[PersistentVolume]:
-        return [*self._volumes.cache.list()]
+        return [*self._volumes.informer.list()]
 
     # The component.
 
@@ -162,10 +162,15 @@ class Manager:
         self._scan.set()
         for name in self._disks.names():
             self._queue.add(name)
-        for volume in self._volumes.cache.list():
+        for volume in self._volumes.informer.list():
             self._lost.add(volume.key)
         for node in self._nodes.list():
             self._tainted.add(node.key)
+
+    async def _seen(self) -> None:
+        """Everything that a disk is looked at with."""
+        for informer in (self._nodes, self._classes, self._volumes.informer):
+            await informer.wait_synced()
 
     async def ready(self) -> None:
         """Wait until everything that exists has been seen."""
@@ -173,17 +178,16 @@ class Manager:
 
     async def run(self) -> None:
         """Serve until cancelled."""
-        self._volumes.on_change(self._volume_changed)
-        self._nodes.on_change(self._node_changed)
-        self._classes.on_change(self._class_changed)
+        self._volumes.add_event_handler(self._volume_changed)
+        self._nodes.add_event_handler(self._node_changed)
+        self._classes.add_event_handler(self._class_changed)
         group = Group(clock=self._clock)
         group.add("events", self._events.run)
-        group.add("nodes", self._nodes.run, ready=self._nodes.wait_synced)
-        group.add("classes", self._classes.run, ready=self._classes.wait_synced)
-        # Volumes are watched by their label, so those of the classic provisioner get theirs first.
+        if self._one_node is not None:
+            group.add("node", self._one_node.run)
+        # Volumes are selected by their label: those of the classic provisioner get theirs before disks are looked at.
         group.add("adoption", self._adopt, ready=self._scanned.wait)
-        group.add("volumes", self._volumes.cache.run, ready=self._volumes.cache.wait_synced)
-        group.add("strays", self._volumes.follow_strays)
+        group.add("strays", self._volumes.follow_strays, ready=self._seen)
         if (jobs := self._jobs) is not None:
             group.add("jobs", lambda: self._follow_jobs(jobs))
         group.add("disks", self._follow, ready=self._synced.wait)
@@ -217,7 +221,7 @@ class Manager:
 
     def _in_job(self, disk: LocalDisk) -> str:
         """The name of the Job that is to clean a disk; empty when its agent is."""
-        if self._jobs is None or not self._jobs.cache.synced:
+        if self._jobs is None or not self._jobs.informer.has_synced:
             return ""
         return jobs_of_cleaning.wanted(disk, self.configuration)
 
@@ -226,8 +230,8 @@ class Manager:
         while not self.configuration.cleans_in_jobs:
             self._reconfigured.clear()
             await self._reconfigured.wait()
-        jobs.cache.on_change(self._job_changed)
-        await jobs.cache.run()
+        jobs.informer.add_event_handler(self._job_changed)
+        await jobs.informer.run()
 
     def _job_changed(self, old: Job | None, new: Job | None) -> None:
         job = new or old
@@ -274,21 +278,19 @@ class Manager:
             await self._scan.wait()
 
     async def _follow(self) -> None:
-        async with aclosing(self._records.watch()) as changes:
-            async for change in changes:
-                match change:
-                    case Changed(disk):
-                        self._disks.put(disk)
-                        self._queue.add(disk.key)
-                        self._tainted.add(disk.spec.node_name)
-                    case Deleted(disk):
-                        self._disks.remove(disk.key)
-                        for volume in self._volumes.at(disk.spec.path):
-                            self._held.add(volume.key)
-                    case Synced():
-                        self._synced.set()
+        await self._records.follow(self._disk_changed, synced=self._synced.set)
 
     # What wakes whom.
+
+    def _disk_changed(self, old: LocalDisk | None, new: LocalDisk | None) -> None:
+        if new is not None:
+            self._disks.put(new)
+            self._queue.add(new.key)
+            self._tainted.add(new.spec.node_name)
+        elif old is not None:
+            self._disks.remove(old.key)
+            for volume in self._volumes.at(old.spec.path):
+                self._held.add(volume.key)
 
     def _volume_changed(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
         volume = new or old
@@ -327,7 +329,7 @@ class Manager:
             self._queue.add(disk.key)
         if new is None or old is None or old.metadata.labels != new.metadata.labels:
             # By its labels any node can be the one that a volume is waiting for.
-            for volume in self._volumes.cache.list():
+            for volume in self._volumes.informer.list():
                 self._lost.add(volume.key)
 
 

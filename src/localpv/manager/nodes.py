@@ -20,15 +20,13 @@ log = logging.getLogger(__name__)
 
 
 class Nodes(Protocol):
-    """The nodes that are seen: a `Cache` of all, or one."""
+    """The nodes that are seen: an informer of all, or one."""
 
     def get(self, name: str) -> Node | None: ...
 
     def list(self) -> Sequence[Node]: ...
 
-    def on_change(self, handler: Callable[[Node | None, Node | None], None]) -> None: ...
-
-    async def run(self) -> None: ...
+    def add_event_handler(self, handler: Callable[[Node | None, Node | None], None]) -> None: ...
 
     async def wait_synced(self) -> None: ...
 
@@ -50,7 +48,7 @@ class OneNode:
     def list(self) -> Sequence[Node]:
         return [self._node] if self._node is not None else []
 
-    def on_change(self, handler: Callable[[Node | None, Node | None], None]) -> None:
+    def add_event_handler(self, handler: Callable[[Node | None, Node | None], None]) -> None:
         self._handlers.append(handler)
 
     async def wait_synced(self) -> None:

@@ -30,7 +30,6 @@ class Modes:
     def __init__(self, client: Client, *, informers: VolumeInformers, clock: Clock) -> None:
         self._clock = clock
         self._volumes, self._claims, self._volume_index = informers.volumes, informers.claims, informers.volume_index
-        self._informers_ready = informers.ready
         self._events = ApiEvents(client, component=claim_events.COMPONENT, clock=clock)
         self._queue: WorkQueue[str] = WorkQueue(clock=clock)
         self._waiting: dict[tuple[str, str], set[str]] = {}
@@ -46,16 +45,17 @@ class Modes:
 
     async def run(self) -> None:
         """Serve until cancelled."""
-        await self._informers_ready()
-        self._claims.on_change(self._claim_changed)
-        self._volumes.on_change(self._volume_changed)
+        await self._claims.wait_synced()
+        await self._volumes.wait_synced()
+        self._claims.add_event_handler(self._claim_changed)
+        self._volumes.add_event_handler(self._volume_changed)
         group = Group(clock=self._clock)
         group.add("events", self._events.run)
         group.add("modes", Controller("modes", self._look, queue=self._queue, clock=self._clock).run)
         await group.run(on_ready=self._ready.set)
 
     async def _look(self, key: str) -> Outcome:
-        claim = self._claims.get(key)
+        claim = self._claims.by_key(key)
         if claim is None or not _waits(claim):
             return Done()
         volume = None if next(self._volume_index.fitting(claim), None) else self._volume_index.of_other_mode(claim)

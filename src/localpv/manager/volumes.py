@@ -13,8 +13,9 @@ from localpv.api import well_known
 from localpv.api.kinds import PersistentVolume
 from localpv.api.kinds.localdisk import LocalDisk, Phase
 from localpv.api.objects import Object
-from localpv.client.cache import Cache, Handler
 from localpv.client.client import Client
+from localpv.client.informer import Handler
+from localpv.client.informer_factory import InformerFactory
 from localpv.client.objects import Selection
 from localpv.disk import labels as disk_labels
 from localpv.runtime.clock import Clock
@@ -102,13 +103,13 @@ class Volumes(Protocol):
 
 
 class ApiVolumes:
-    """The volumes at an API server, of one node when its label is given. Somebody must own the task of `cache.run`."""
+    """The volumes at an API server, of one node when its label is given. What is written here is seen at once."""
 
-    def __init__(self, client: Client, *, clock: Clock, node_label: str = "") -> None:
+    def __init__(self, client: Client, *, informers: InformerFactory, clock: Clock, node_label: str = "") -> None:
         self._objects = client.objects(PersistentVolume)
-        self._untyped = client.untyped(PersistentVolume.resource)
         labels = f"{disk_labels.NODE}={node_label}" if node_label else disk_labels.NODE
-        self.cache = Cache(self._objects, clock=clock, selection=Selection(labels=labels), indexes={BY_PATH: _path_of})
+        self.informer = informers.informer(PersistentVolume, Selection(labels=labels))
+        self.informer.add_indexers({BY_PATH: _path_of})
 
         self.holds = True
         self._clock = clock
@@ -117,17 +118,17 @@ class ApiVolumes:
 
         self._handlers: list[Handler[PersistentVolume]] = []
 
-    def on_change(self, handler: Handler[PersistentVolume]) -> None:
+    def add_event_handler(self, handler: Handler[PersistentVolume]) -> None:
         """Call the handler for every change of a volume."""
         self._handlers.append(handler)
-        self.cache.on_change(handler)
+        self.informer.add_event_handler(handler)
 
     def seen(self, name: str) -> PersistentVolume | None:
-        return self.cache.get(name) or self._strays.get(name)
+        return self.informer.get(name) or self._strays.get(name)
 
     def at(self, path: str) -> Sequence[PersistentVolume]:
         strays = [volume for volume in self._strays.values() if path in _path_of(volume)]
-        return [*self.cache.find(BY_PATH, path), *strays]
+        return [*self.informer.find(BY_PATH, path), *strays]
 
     async def follow_strays(self) -> None:
         """Look after volumes without a label until cancelled; each goes its way once it was cleaned and made anew."""
@@ -167,14 +168,18 @@ class ApiVolumes:
         if self.holds:
             # In the very request: there is no moment at which the volume could be used and be gone without a trace.
             volume = {**volume, "metadata": {**volume["metadata"], "finalizers": [disk_labels.FINALIZER]}}
-        return msgspec.convert(await self._untyped.create(volume), PersistentVolume)
+        return self.informer.wrote(await self._objects.create_from(volume))
 
     async def delete(self, volume: PersistentVolume) -> bool:
         meta = volume.metadata
         try:
             left = await self._objects.delete(meta.name, uid=meta.uid, resource_version=meta.resource_version)
         except errors.NotFound:
-            return True
+            left = None
+        if left is None:
+            self.informer.deleted(volume)
+        else:
+            self.informer.wrote(left)
         return left is None
 
     async def free(self, volume: PersistentVolume) -> None:
@@ -229,7 +234,7 @@ class ApiVolumes:
         meta = volume.metadata
         same = {"uid": meta.uid, "resourceVersion": meta.resource_version}
         body = patch | {"metadata": {**patch.get("metadata", {}), **same}}
-        return await self._objects.patch(meta.name, body, subresource=subresource)
+        return self.informer.wrote(await self._objects.patch(meta.name, body, subresource=subresource))
 
 
 def _path_of(volume: PersistentVolume) -> Iterable[str]:

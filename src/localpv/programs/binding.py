@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from localpv.api.kinds import Pod
 from localpv.client.client import Client
-from localpv.engine.binder import binder as binders
 from localpv.engine.binder.binder import Binder
-from localpv.manager.groups import placer as placers
 from localpv.manager.groups.consumers import Consumers
 from localpv.manager.groups.placer import Placer
 from localpv.manager.volume_modes import Modes
@@ -16,7 +15,7 @@ from localpv.volume.informers import VolumeInformers
 
 def add_informers(group: Group, *, client: Client, clock: Clock) -> VolumeInformers:
     """The volumes and claims that all parts of one process share."""
-    informers = VolumeInformers(client, clock=clock, indexes=binders.INDEXES | placers.INDEXES)
+    informers = VolumeInformers(client, clock=clock, whole=(Pod,))
     group.add("informers", informers.run, ready=informers.ready)
     return informers
 
@@ -36,11 +35,9 @@ def add_to(
     return binder
 
 
-def add_placer(group: Group, *, client: Client, clock: Clock) -> Placer:
+def add_placer(group: Group, *, client: Client, informers: VolumeInformers, clock: Clock) -> Placer:
     """The placer, and what its binding does not tell, for a cluster whose own parts bind."""
-    informers = VolumeInformers(client, clock=clock, indexes=placers.INDEXES)
     placer = Placer(client, informers=informers, clock=clock)
-    group.add("informers", informers.run, ready=informers.ready)
     group.add("placer", placer.run, ready=placer.ready)
     _add_modes(group, client=client, informers=informers, clock=clock)
     return placer

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from contextlib import aclosing
 
 from localpv.agent.clean import orders
+from localpv.api.kinds.localdisk import LocalDisk
 from localpv.client import client as clients
-from localpv.client.watching import Changed, Deleted, Synced
 from localpv.disk.records.api import ApiRecords
 from localpv.disk.records.protocol import Records
 from localpv.observe.events import ApiEvents
@@ -59,19 +58,22 @@ async def run(settings: Settings, disk: str) -> None:
 
 async def _over(records: Records, name: str) -> None:
     """Wait until nothing is left to do for the disk."""
-    seen = False
-    async with aclosing(records.watch()) as changes:
-        async for change in changes:
-            match change:
-                case Changed(disk) if disk.metadata.name == name:
-                    seen = True
-                    over = orders.open_order(disk) is None
-                case Deleted(disk) if disk.metadata.name == name:
-                    over = True
-                case Synced():
-                    over = not seen
-                case _:
-                    continue
-            if over:
-                log.info("nothing is left to clean disk=%s", name)
-                return
+    over, left = asyncio.Event(), False
+
+    def changed(old: LocalDisk | None, new: LocalDisk | None) -> None:
+        nonlocal left
+        disk = new or old
+        if disk is not None and disk.metadata.name == name:
+            left = new is not None and orders.open_order(new) is not None
+            if not left:
+                over.set()
+
+    def synced() -> None:
+        if not left:
+            over.set()
+
+    async with asyncio.TaskGroup() as group:
+        following = group.create_task(records.follow(changed, synced=synced))
+        await over.wait()
+        following.cancel()
+    log.info("nothing is left to clean disk=%s", name)

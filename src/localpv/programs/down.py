@@ -19,10 +19,9 @@ from localpv.engine.kubelet.shutdown import Shutdown
 from localpv.engine.kubelet.volumes import host_parts
 from localpv.engine.kubelet.volumes.teardown import Tearing
 from localpv.engine.store.lock import FolderLock
-from localpv.host.layers import KernelLayers
 from localpv.host.mounts import KernelMounts
 from localpv.host.runc import RuncContainers
-from localpv.host.sandboxes import KernelSandboxes
+from localpv.host.sandboxes import KernelLayers, KernelSandboxes
 from localpv.host.workers import Workers
 from localpv.programs import stored as reading
 from localpv.programs.stored import Stored

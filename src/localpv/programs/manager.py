@@ -20,6 +20,7 @@ from localpv.programs.configuring import Configured
 from localpv.programs.observing import Observed
 from localpv.runtime.clock import SystemClock
 from localpv.runtime.group import Group
+from localpv.volume.informers import VolumeInformers
 
 log = logging.getLogger(__name__)
 
@@ -80,8 +81,10 @@ async def run(settings: Settings) -> None:
                 configuration=lambda: configured.current,
                 clock=clock,
             )
+            informers = VolumeInformers(client, clock=clock)
             manager = leading = Manager(
                 client,
+                informers=informers,
                 records=records,
                 configuration=configured.current,
                 clock=clock,
@@ -93,8 +96,9 @@ async def run(settings: Settings) -> None:
             configured.on_change(manager.configure)
             log.info("leading identity=%s", settings.identity)
             parts = Group(clock=clock)
+            parts.add("informers", informers.run)
             parts.add("manager", manager.run, ready=manager.ready)
-            binding.add_placer(parts, client=client, clock=clock)
+            binding.add_placer(parts, client=client, informers=informers, clock=clock)
             try:
                 await parts.run()
             finally:

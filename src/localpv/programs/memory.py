@@ -9,11 +9,11 @@ from __future__ import annotations
 from asyncio import sslproto
 
 CONNECTIONS = 16
-"""To the API server, at once; two are for watches. At its start an agent has hundreds of records to write and would
+"""To the API server, at once; one is for the watch. At its start an agent has hundreds of records to write and would
 open 34, whose buffers then stay in its memory."""
 
 CONNECTIONS_OF_BOTH = 24
-"""Of a provisioner, which is agent and manager of its node: it has five watches more and publishes meanwhile."""
+"""Of a provisioner, which is agent and manager of its node: it has two watches more and publishes meanwhile."""
 
 BUFFER_BYTES = 32 * 1024
 """What is read from a TLS connection at once. A record of TLS has at most 16 KiB, and asyncio takes 256 KiB for every

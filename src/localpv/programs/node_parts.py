@@ -11,14 +11,13 @@ from localpv.agent.discover.discovery import Discovery
 from localpv.client.client import Client
 from localpv.client.config import Connection
 from localpv.disk.records.protocol import Records
-from localpv.host.devices import KernelDevices
+from localpv.host.devices import KernelDevices, KernelOpeners
 from localpv.host.folders import KernelFolders
 from localpv.host.marks import DiskMarks
 from localpv.host.mounts import KernelMounts
-from localpv.host.openers import KernelOpeners
 from localpv.host.trees import KernelTrees
 from localpv.host.uevents import KernelUevents
-from localpv.host.wiping import KernelWiping
+from localpv.host.wiper import KernelWiper
 from localpv.host.workers import Workers
 from localpv.observe.events import ApiEvents, Events
 from localpv.programs.configuring import Configured
@@ -123,7 +122,7 @@ def cleaner(
             mounts=mounts,
             openers=KernelOpeners(workers=workers),
             trees=KernelTrees(workers=workers, mounts=mounts),
-            wiping=KernelWiping(workers=workers, devices=devices),
+            wiping=KernelWiper(workers=workers, devices=devices),
             marks=DiskMarks(workers=workers),
         ),
         state_folder=state,

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from localpv.client import client as clients
 from localpv.client.client import Client
+from localpv.client.informer_factory import InformerFactory
 from localpv.config import classic
 from localpv.disk.records.api import ApiRecords
 from localpv.disk.records.folder import FolderRecords
@@ -51,10 +52,13 @@ async def run(settings: Settings) -> None:
         records = await _records(client, settings, clock)
         group = Group(clock=clock)
         group.add("configuration", configured.run)
+        informers = InformerFactory(client, clock=clock)
+        group.add("informers", informers.run)
         add_to(
             group,
             node=settings.node,
             client=client,
+            informers=informers,
             records=records,
             configured=configured,
             state=settings.state,
@@ -75,6 +79,7 @@ def add_to(
     *,
     node: str,
     client: Client,
+    informers: InformerFactory,
     records: Records,
     configured: Configured,
     state: Path,
@@ -89,6 +94,7 @@ def add_to(
 
     manager = Manager(
         client,
+        informers=informers,
         records=records,
         configuration=configured.current,
         clock=clock,

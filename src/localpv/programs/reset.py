@@ -20,8 +20,7 @@ from localpv.engine.kubelet import access
 from localpv.engine.kubelet.paths import FOLDER, RUN_FOLDER, Places
 from localpv.engine.kubelet.records import Records
 from localpv.engine.kubelet.volumes.identity_check import identity_of
-from localpv.host.marks import FILE, DiskMarks
-from localpv.host.model.marks import Mark
+from localpv.host.marks import FILE, DiskMarks, Mark
 from localpv.host.mounts import KernelMounts
 from localpv.host.runc import RuncContainers
 from localpv.host.trees import KernelTrees

@@ -9,6 +9,8 @@ from pathlib import Path
 from localpv import errors
 from localpv.api import kinds
 from localpv.client.client import Client
+from localpv.client.informer_factory import InformerFactory
+from localpv.client.objects import Selection
 from localpv.engine.kubelet import machine_info, node_status, unsupported
 from localpv.engine.kubelet.access import PodAccess
 from localpv.engine.kubelet.images import busybox
@@ -21,9 +23,8 @@ from localpv.engine.kubelet.volumes.lookup import ApiLookup
 from localpv.engine.kubelet.volumes.volume_manager import PodVolumes
 from localpv.engine.scheduler import admission
 from localpv.host import mounts
-from localpv.host.layers import KernelLayers
 from localpv.host.runc import RuncContainers
-from localpv.host.sandboxes import KernelSandboxes
+from localpv.host.sandboxes import KernelLayers, KernelSandboxes
 from localpv.host.workers import Workers
 from localpv.observe.events import ApiEvents
 from localpv.programs.observing import Observed
@@ -34,7 +35,14 @@ log = logging.getLogger(__name__)
 
 
 async def add_to(
-    group: Group, *, client: Client, clock: Clock, node: str, data: Path, observed: Observed
+    group: Group,
+    *,
+    client: Client,
+    informers: InformerFactory,
+    clock: Clock,
+    node: str,
+    data: Path,
+    observed: Observed,
 ) -> PodAccess | None:
     """Add what runs pods to the components of a process; None where it cannot, which the log and the Node tell."""
     places = Places.of(data)
@@ -68,6 +76,7 @@ async def add_to(
 
     runner = PodRunner(
         client,
+        informer=informers.informer(kinds.Pod, Selection(fields=f"spec.nodeName={node}")),
         node=node,
         host_ip=here.address,
         boot=here.boot_id,

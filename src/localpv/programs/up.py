@@ -12,6 +12,7 @@ from pathlib import Path
 from localpv.api import crds
 from localpv.client import config as connections
 from localpv.client.client import Client
+from localpv.client.informer_factory import InformerFactory
 from localpv.disk.records.api import ApiRecords
 from localpv.engine.apiserver.server import ApiServer, Settings
 from localpv.engine.scheduler.consumers import Consumers
@@ -65,11 +66,12 @@ async def run(settings: Settings, *, config: Path | None, with_demo: bool, on_te
             informers = binding.add_informers(group, client=client, clock=clock)
             scheduler = scheduling.add_to(group, client=client, informers=informers, clock=clock)
             binding.add_to(group, client=client, informers=informers, clock=clock, consumers=Consumers(scheduler))
-            workloads.add_to(group, client=client, clock=SystemClock())
+            workloads.add_to(group, client=client, informers=informers, clock=clock)
             access = await running.add_to(
                 group,
                 client=client,
-                clock=SystemClock(),
+                informers=informers,
+                clock=clock,
                 node=settings.node_name,
                 data=settings.data,
                 observed=observed,
@@ -77,7 +79,7 @@ async def run(settings: Settings, *, config: Path | None, with_demo: bool, on_te
             if access is not None:
                 server.look_into_pods_with(access)
             if folder is not None and (folder / CLASSES).exists():
-                await _add_the_circle(group, client, settings, folder, observed)
+                await _add_the_circle(group, client, informers, settings, folder, observed)
             if with_demo and access is not None:
                 group.add("demo", lambda: demo.stay(client))
             hints = demo.TRY_NEXT if with_demo and access is not None else demo.TRY_WITHOUT_PODS
@@ -98,7 +100,14 @@ def _say_what_runs_on(pods: Sequence[str], data: Path) -> None:
         )
 
 
-async def _add_the_circle(group: Group, client: Client, settings: Settings, folder: Path, observed: Observed) -> None:
+async def _add_the_circle(
+    group: Group,
+    client: Client,
+    informers: InformerFactory,
+    settings: Settings,
+    folder: Path,
+    observed: Observed,
+) -> None:
     clock = SystemClock()
     configured = Configured(configuring.from_folder(folder, others=manifests.SUFFIXES), clock=clock)
     await configured.load()
@@ -107,6 +116,7 @@ async def _add_the_circle(group: Group, client: Client, settings: Settings, fold
         group,
         node=settings.node_name,
         client=client,
+        informers=informers,
         records=ApiRecords(client, node=settings.node_name, clock=clock),
         configured=configured,
         state=settings.data / "agent",

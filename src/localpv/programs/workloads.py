@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from localpv.client.client import Client
+from localpv.client.informer_factory import InformerFactory
 from localpv.engine.controllers.controllers import Workloads
 from localpv.runtime.clock import Clock
 from localpv.runtime.group import Group
 
 
-def add_to(group: Group, *, client: Client, clock: Clock) -> None:
+def add_to(group: Group, *, client: Client, informers: InformerFactory, clock: Clock) -> None:
     """Add the controllers of all kinds that make pods, and the one that makes claims for ephemeral volumes."""
-    workloads = Workloads(client, clock=clock)
+    workloads = Workloads(client, informers=informers, clock=clock)
     group.add("workloads", workloads.run, ready=workloads.ready)

@@ -14,13 +14,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from localpv import errors
-from localpv.host.devices import KernelDevices
+from localpv.host.devices import KernelDevices, KernelOpeners
 from localpv.host.model import methods
 from localpv.host.model.methods import Progress
 from localpv.host.mounts import KernelMounts
-from localpv.host.openers import KernelOpeners
 from localpv.host.trees import KernelTrees
-from localpv.host.wiping import KernelWiping
+from localpv.host.wiper import KernelWiper
 from localpv.host.workers import Workers
 
 DEVICE, DIRECTORY = "LOCAL_PV_BLKDEVICE", "LOCAL_PV_FILESYSTEM"
@@ -72,7 +71,7 @@ async def _wipe(path: Path, method: methods.Method) -> str:
     if openers := await KernelOpeners(workers=workers).of(device.number):
         raise errors.DeviceBusy(f"{path} is open in {', '.join(openers)}", hint="end that first")
     # Who names a device by hand means the one that is there now; it must only not change until it is wiped.
-    wiping = KernelWiping(workers=workers, devices=devices)
+    wiping = KernelWiper(workers=workers, devices=devices)
     await wiping.wipe(device.path, method, expected=device.identity, on_progress=_Told())
     return f"{path} is clean"
 

@@ -20,7 +20,7 @@ from localpv.api import status as statuses
 from localpv.api import well_known
 from localpv.api.objects import Object
 from localpv.api.patch import merge_patch
-from localpv.api.patch.values import copied
+from localpv.api.patch.merge_patch import copied
 from localpv.client.transport import Answer, Request
 
 END = None

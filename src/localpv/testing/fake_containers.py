@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from localpv import errors
-from localpv.host.containers import Bundle, Seen
-from localpv.host.launching import STDOUT
-from localpv.host.model.processes import Process
+from localpv.host.containers import Bundle, Process, Seen
+from localpv.host.processes import STDOUT
 
 T = TypeVar("T")
 

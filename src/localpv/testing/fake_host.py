@@ -1,8 +1,7 @@
 """A machine in memory: the fake side of every part of `localpv.host`.
 
 `FakeMachine` holds disks, folders and mounts and is changed by a test as an administrator would change a real one; the
-parts look at it through the same Protocols as the real ones look at the kernel, and refuse what those refuse.
-"""
+parts look at it through the same Protocols as the real ones look at the kernel, and refuse what those refuse."""
 
 from __future__ import annotations
 
@@ -13,17 +12,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from localpv import errors
-from localpv.host import contents, paths, wiping
+from localpv.host import contents, openat, wiper
+from localpv.host.contents import BLANK, LOST_AND_FOUND, Contents, of_names
 from localpv.host.feeds import Feed
+from localpv.host.folders import Capacity, Entry, FileKind
 from localpv.host.model import methods
-from localpv.host.model.contents import BLANK, LOST_AND_FOUND, Contents, of_names
 from localpv.host.model.devices import BlockDevice, DeviceKind, DeviceNumber, Signature
-from localpv.host.model.entries import Capacity, Entry, FileKind, Uevent
 from localpv.host.model.identity import Identity
 from localpv.host.model.methods import Method, Progress, Readback
-from localpv.host.model.mounts import Mount, MountTable
-from localpv.host.trees import Numbers
-from localpv.host.uevents import LOST
+from localpv.host.mounts import Mount, MountTable
+from localpv.host.openat import Numbers
+from localpv.host.uevents import LOST, Uevent
 from localpv.host.workers import Report
 
 ROOT_BYTES = 100 * 1024**3
@@ -366,7 +365,7 @@ class FakeTrees:
         await self.empty(path, inside=inside)
 
     def _refuse(self, path: Path, *, inside: Path) -> None:
-        paths.names_below(inside, path)
+        openat.names_below(inside, path)
         self.machine.answer(path)
         if path in self.machine.links or path not in self.machine.folders:
             raise errors.OutsideFolder(f"{path} is no directory of its own")
@@ -375,7 +374,7 @@ class FakeTrees:
 
 
 @dataclass
-class FakeWiping:
+class FakeWiper:
     machine: FakeMachine
     failures: list[Exception] = field(default_factory=list)
     """Raised by the next calls half-way, one each."""
@@ -388,7 +387,7 @@ class FakeWiping:
 
     async def check(self, path: Path, *, expected: Identity) -> BlockDevice:
         device = self.machine.describe(path, exclusive=True)
-        wiping.refuse(device, expected)
+        wiper.refuse(device, expected)
         return device
 
     async def wipe(

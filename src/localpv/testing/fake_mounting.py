@@ -1,7 +1,6 @@
 """The fake side of the parts of `localpv.host` that serve pods: mounting, file systems, holds, groups, sub-paths.
 
-They change the mounts and disks of a `FakeMachine`. Folders of our own are real ones, in a folder of the test.
-"""
+They change the mounts and disks of a `FakeMachine`. Folders of our own are real ones, in a folder of the test."""
 
 from __future__ import annotations
 
@@ -12,20 +11,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from localpv import errors
-from localpv.host import file_sets, filesystems, node_paths, subpaths
-from localpv.host.file_sets import File
+from localpv.host import filesystems, mounter, volume_files
 from localpv.host.filesystems import Content
+from localpv.host.folders import FileKind
+from localpv.host.marks import Mark
 from localpv.host.model.devices import BlockDevice, DeviceNumber, Signature
-from localpv.host.model.entries import FileKind
 from localpv.host.model.identity import Identity
-from localpv.host.model.marks import Mark
-from localpv.host.model.mounts import Mount, MountTable
-from localpv.host.mounting import Source
+from localpv.host.mounter import Source
+from localpv.host.mounts import Mount, MountTable
+from localpv.host.volume_files import File
 from localpv.testing.fake_host import FakeMachine, FakeMounts
 
 
 @dataclass
-class FakeMounting:
+class FakeMounter:
     machine: FakeMachine
     log: list[str] = field(default_factory=list)
     busy: set[Path] = field(default_factory=set)
@@ -145,7 +144,7 @@ class FakeFileSystems:
 
 
 @dataclass
-class FakeHolding:
+class FakeHolders:
     machine: FakeMachine
     log: list[str] = field(default_factory=list)
     held_now: dict[str, DeviceNumber] = field(default_factory=dict)
@@ -214,10 +213,10 @@ class FakeMarks:
 
 @dataclass
 class FakeSubPaths:
-    mounting: FakeMounting
+    mounting: FakeMounter
 
     async def bind(self, volume: Path, part: str, at: Path, *, read_only: bool) -> None:
-        subpaths.names(part)
+        mounter.subpath_names(part)
         at.mkdir(parents=True, exist_ok=True)
         async with self.mounting.opened(volume) as source:
             await self.mounting.bind(source, at, read_only=read_only)
@@ -229,7 +228,7 @@ class FakeFileSets:
 
     async def replace(self, folder: Path, files: Mapping[str, File], *, group: int | None = None) -> bool:
         for path in files:
-            file_sets.refuse_outside(path)
+            volume_files.refuse_outside(path)
         changed = self.sets.get(folder) != files
         self.sets[folder] = dict(files)
         return changed
@@ -240,7 +239,7 @@ class FakeNodePaths:
     machine: FakeMachine
 
     async def check(self, path: Path, kind: str) -> None:
-        if kind not in node_paths.KINDS:
+        if kind not in volume_files.KINDS:
             raise errors.NotSupported(f"{kind} is no type of a path")
         self.machine.answer(path)
         real = self.machine.resolve(path)

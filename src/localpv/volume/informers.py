@@ -1,38 +1,40 @@
-"""Volumes and claims as one process sees them, with what it has written itself; one set serves all parts of it."""
+"""The informers of a program that binds, schedules or places, with its volumes laid out to be found."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable
 
-from localpv.api.kinds import PersistentVolume, PersistentVolumeClaim
-from localpv.client.cache import Cache, Index
+from localpv.api.kinds import Kind, PersistentVolume, PersistentVolumeClaim, Pod
 from localpv.client.client import Client
-from localpv.client.mutation_cache import Newest
+from localpv.client.informer_factory import InformerFactory
 from localpv.runtime.clock import Clock
-from localpv.runtime.group import Group
 from localpv.volume.volume_index import VolumeIndex
 
+BY_CLAIM = "claim"
 
-class VolumeInformers:
-    """Runs until cancelled. `volume_index` holds the same volumes, laid out to be found."""
 
-    def __init__(self, client: Client, *, clock: Clock, indexes: Mapping[str, Index[PersistentVolumeClaim]]) -> None:
-        self.volumes = Newest(Cache(client.objects(PersistentVolume), clock=clock))
-        self.claims = Newest(Cache(client.objects(PersistentVolumeClaim), clock=clock, indexes=indexes))
+class VolumeInformers(InformerFactory):
+    """Volumes and claims are read as a whole; `volume_index` holds the same volumes."""
+
+    def __init__(self, client: Client, *, clock: Clock, whole: Collection[type[Kind]] = ()) -> None:
+        super().__init__(client, clock=clock, whole=(PersistentVolume, PersistentVolumeClaim, *whole))
+        self.volumes = self.informer(PersistentVolume)
+        self.claims = self.informer(PersistentVolumeClaim)
         self.volume_index = VolumeIndex()
         # First of all handlers, so that whoever is told of a change finds it on the shelves.
-        self.volumes.on_change(self.volume_index.changed)
-        self._clock = clock
-        self._ready = asyncio.Event()
+        self.volumes.add_event_handler(self.volume_index.changed)
 
     async def ready(self) -> None:
-        """Wait until everything that exists has been seen."""
-        await self._ready.wait()
+        """Wait until all volumes and claims that exist have been seen."""
+        await self.volumes.wait_synced()
+        await self.claims.wait_synced()
 
-    async def run(self) -> None:
-        """Follow the server until cancelled."""
-        group = Group(clock=self._clock)
-        group.add("volumes", self.volumes.cache.run, ready=self.volumes.cache.wait_synced)
-        group.add("claims", self.claims.cache.run, ready=self.claims.cache.wait_synced)
-        await group.run(on_ready=self._ready.set)
+
+def claims_of(pod: Pod) -> Iterable[str]:
+    """Keys of the claims that a pod uses, those that are made for it included."""
+    meta = pod.metadata
+    for volume in pod.spec.volumes:
+        if volume.persistent_volume_claim is not None:
+            yield f"{meta.namespace}/{volume.persistent_volume_claim.claim_name}"
+        elif volume.ephemeral is not None:
+            yield f"{meta.namespace}/{meta.name}-{volume.name}"

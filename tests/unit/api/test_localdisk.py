@@ -13,7 +13,8 @@ from localpv.api.crds import localdisks, schema
 from localpv.api.kinds import localdisk
 from localpv.api.kinds.localdisk import LocalDisk, LocalDiskSpec, LocalDiskStatus
 from localpv.api.kinds.meta import ObjectMeta, Part
-from localpv.api.schema import structural, values, walk
+from localpv.api.schema import structural, walk
+from localpv.api.schema.node import check_values
 from localpv.client.codec import TypedCodec
 from localpv.engine.apiserver.kinds import crd_checks
 
@@ -97,7 +98,7 @@ def test_full_disk_fits_the_schema_and_is_read_back_as_it_was() -> None:
     node = structural.build(whole_schema())
     taken = walk.take_in(sent, node)
     assert not taken.type_errors and not taken.unknown
-    assert not values.check_values(sent, node)
+    assert not check_values(sent, node)
     assert codec.read(codec.write(FULL)) == FULL
 
 

@@ -114,7 +114,7 @@ def test_nobody_else_reads_the_node_affinity_of_a_volume() -> None:
         *(
             "engine/apiserver/kinds/persistentvolume.py",
             "engine/apiserver/kinds/volume_spec.py",
-            "api/translate/drafts.py",
+            "api/translate/manifests.py",
         ),
         *("manager/publish/persistent_volume.py", "manager/migrate/affinity.py"),
         "engine/kubelet/volumes/unsupported.py",  # a list of the names of fields

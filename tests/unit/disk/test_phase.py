@@ -30,7 +30,7 @@ from localpv.api.kinds.localdisk import (
     VolumeMode,
 )
 from localpv.disk.phase import Look, decide
-from localpv.host.model.entries import Entry, FileKind
+from localpv.host.folders import Entry, FileKind
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 RETAINED = OfferedVolume(name="pv-1", uid="uid-1", reclaim_policy="Retain")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 
-from localpv.host import loop, probing
+from localpv.host import blkid, loop
 from localpv.host.devices import KernelDevices
 from localpv.host.identities import KernelIdentities, Opened
 from localpv.host.model.devices import DeviceNumber
@@ -230,7 +230,7 @@ class FakeIdentities(KernelIdentities):
 
     def opened(self, path: Path, own: Attributes, number: DeviceNumber) -> Opened:
         told = json.loads(path.read_text())
-        found = probing.Found(part_uuid=told["part_uuid"])
+        found = blkid.Found(part_uuid=told["part_uuid"])
         return Opened(size_bytes=own.number("size") * 512, found=found, loop=self.loop_status(path))
 
     def loop_status(self, path: Path) -> loop.Status | None:

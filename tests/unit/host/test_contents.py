@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from localpv.host import commands, contents
-from localpv.host.model.contents import BLANK, Contents
+from localpv.host.contents import BLANK, Contents
 from localpv.host.model.devices import BlockDevice, DeviceNumber, Signature
 
 EXT4 = Signature(type="ext4", usage="filesystem", uuid="u")

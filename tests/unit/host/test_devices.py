@@ -13,9 +13,9 @@ from tests.unit.host.test_identities import DISK, PART, SECTORS, Loops, Machine,
 
 from localpv import errors
 from localpv.host import contents, devices
+from localpv.host.contents import BLANK, Contents
 from localpv.host.devices import KernelDevices
 from localpv.host.identities import Opened
-from localpv.host.model.contents import BLANK, Contents
 from localpv.host.model.devices import BlockDevice, DeviceKind, DeviceNumber, Signature
 from localpv.host.model.identity import Identity
 from localpv.host.mounts import KernelMounts

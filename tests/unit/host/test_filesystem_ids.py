@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from localpv.host import filesystem_ids, probing
+from localpv.host import blkid, filesystem_ids
 from localpv.host.filesystem_ids import FilesystemIDs
 from localpv.host.model.devices import DeviceNumber, Signature
-from localpv.host.model.mounts import Mount
+from localpv.host.mounts import Mount
 
 UUID = "11111111-aaaa-4aaa-8aaa-222222222222"
 
@@ -100,7 +100,7 @@ def device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FilesystemIDs:
     class Probed:
         signatures = found
 
-    monkeypatch.setattr(probing, "probe", lambda fd: Probed)
+    monkeypatch.setattr(blkid, "probe", lambda fd: Probed)
     (tmp_path / "dev" / "block").mkdir(parents=True)
     for number in ("1:3", "1:5"):
         (tmp_path / "dev" / "block" / number).symlink_to("/sys/devices/virtual/null")
@@ -122,7 +122,7 @@ def test_device_without_a_file_system_has_no_uuid(device: FilesystemIDs, monkeyp
     class Probed:
         signatures = (Signature(type="gpt", usage="partition-table", uuid="of the table"),)
 
-    monkeypatch.setattr(probing, "probe", lambda fd: Probed)
+    monkeypatch.setattr(blkid, "probe", lambda fd: Probed)
     assert device.of(NULL, inode=1, path="/") == ""
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from localpv import errors
-from localpv.host import commands, devices, filesystems, probing
+from localpv.host import blkid, commands, devices, filesystems
 from localpv.host.filesystems import Content, KernelFileSystems
 from localpv.host.model.devices import BlockDevice, DeviceNumber, Signature
 from localpv.host.workers import Workers
@@ -124,7 +124,7 @@ SWAP = Signature(type="swap", usage="other")
 def test_content_is_what_is_recognised(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, signatures: tuple[Signature, ...], content: Content
 ) -> None:
-    monkeypatch.setattr(probing, "probe", lambda fd: probing.Found(signatures=signatures))
+    monkeypatch.setattr(blkid, "probe", lambda fd: blkid.Found(signatures=signatures))
     path = tmp_path / "disk"
     path.write_bytes(bytes(1 << 20))
     with path.open("rb") as file:
@@ -149,7 +149,7 @@ def test_content_is_what_is_recognised(
 def test_device_is_blank_when_both_ends_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, place: int | None, blank: bool
 ) -> None:
-    monkeypatch.setattr(probing, "probe", lambda fd: probing.Found())
+    monkeypatch.setattr(blkid, "probe", lambda fd: blkid.Found())
     path = tmp_path / "disk"
     with path.open("w+b") as file:
         file.truncate(size)

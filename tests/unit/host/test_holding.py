@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from localpv import errors
-from localpv.host import holding
-from localpv.host.holding import LoopHolding
-from localpv.host.loop import Attached
+from localpv.host import loop
+from localpv.host.loop import Attached, LoopHolders
 from localpv.host.model.devices import DeviceNumber
 from localpv.host.workers import Workers
 
@@ -41,19 +40,20 @@ class Loops:
 @pytest.fixture
 def loops(monkeypatch: pytest.MonkeyPatch) -> Loops:
     made = Loops()
-    monkeypatch.setattr(holding, "loop", made)
+    for name in ("find", "attach", "detach"):
+        monkeypatch.setattr(loop, name, getattr(made, name))
     return made
 
 
 async def hold(number: DeviceNumber = DISK) -> str:
-    return await LoopHolding(workers=Workers()).hold(Path("/dev/sdb"), number, name="volume")
+    return await LoopHolders(workers=Workers()).hold(Path("/dev/sdb"), number, name="volume")
 
 
 async def test_device_is_held_read_only_and_once(loops: Loops) -> None:
     assert await hold() == "loop1"
     assert await hold() == "loop1"
     assert loops.made == [(Path("/dev/sdb"), True, "volume")]
-    held = LoopHolding(workers=Workers())
+    held = LoopHolders(workers=Workers())
     assert (await held.held("volume"), await held.held("other")) == (DISK, None)
     await held.release("volume")
     assert (loops.attached, loops.detached) == ({}, [Path("/dev/loop1")])

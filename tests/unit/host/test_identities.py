@@ -12,12 +12,11 @@ import pytest
 from tests.unit.host.identity_world import FILE_SYSTEMS
 
 from localpv import errors
-from localpv.host import identities, loop, probing
+from localpv.host import blkid, identities, loop
 from localpv.host.identities import KernelIdentities, Opened
 from localpv.host.model.devices import DeviceNumber, Signature
 from localpv.host.model.identity import Identity, Twin
-from localpv.host.model.mounts import Mount
-from localpv.host.mounts import KernelMounts
+from localpv.host.mounts import KernelMounts, Mount
 from localpv.host.sysfs import Attributes
 
 SECTORS = 2048
@@ -114,7 +113,7 @@ def test_twin_of_a_loop_device_by_what_is_written_on_it_is_called_by_that(machin
     own = machine.add_loop(0)
     opened = Opened(
         size_bytes=SECTORS * 512,
-        found=probing.Found(signatures=(Signature(type="xfs", usage="filesystem", uuid="copied"),)),
+        found=blkid.Found(signatures=(Signature(type="xfs", usage="filesystem", uuid="copied"),)),
         loop=machine.identities.statuses["loop0"],
     )
     found = machine.identities.of(DeviceNumber(7, 0), own, own, opened)
@@ -151,7 +150,7 @@ def test_partition_has_the_names_of_its_disk_with_its_number_and_begins_where_it
     found = machine.identities.of(PART, own, disk, Opened(size_bytes=512))
     assert (found.serial, found.wwn, found.model) == ("S1-part1", "0x5000-part1", "M")
     assert (found.part_uuid, found.offset_bytes, found.disk_sequence) == ("of udev", 64 * 512, 9)
-    read = Opened(size_bytes=512, found=probing.Found(part_uuid="read"), sequence=11)
+    read = Opened(size_bytes=512, found=blkid.Found(part_uuid="read"), sequence=11)
     found = machine.identities.of(PART, own, disk, read)
     assert (found.part_uuid, found.disk_sequence) == ("read", 11)
 
@@ -159,7 +158,7 @@ def test_partition_has_the_names_of_its_disk_with_its_number_and_begins_where_it
 def test_whole_disk_has_no_uuid_of_a_partition(machine: Machine) -> None:
     own = machine.add("sda", DISK, device__serial="S1")
     machine.udev(DISK, "E:ID_PART_ENTRY_UUID=of udev")
-    found = machine.identities.of(DISK, own, own, Opened(size_bytes=512, found=probing.Found(part_uuid="read")))
+    found = machine.identities.of(DISK, own, own, Opened(size_bytes=512, found=blkid.Found(part_uuid="read")))
     assert (found.part_uuid, found.serial, found.boot_id, found.size_bytes) == ("", "S1", "boot-1", 512)
 
 
@@ -184,9 +183,7 @@ def test_uuid_is_that_of_the_file_system_among_the_signatures(machine: Machine) 
     table = Signature(type="gpt", usage="partition-table", uuid="of the table")
     xfs = Signature(type="xfs", usage="filesystem", uuid="of the file system")
     for signatures, uuid in (((table, xfs), xfs.uuid), ((table,), ""), ((), "")):
-        found = machine.identities.of(
-            DISK, own, own, Opened(size_bytes=512, found=probing.Found(signatures=signatures))
-        )
+        found = machine.identities.of(DISK, own, own, Opened(size_bytes=512, found=blkid.Found(signatures=signatures)))
         assert found.fs_uuid == uuid
 
 
@@ -241,12 +238,12 @@ def test_device_that_became_another_one_is_not_read(machine: Machine, monkeypatc
     own = machine.add("null", DeviceNumber(1, 3))
     asked: list[int] = []
 
-    def probe(fd: int) -> probing.Found:
+    def probe(fd: int) -> blkid.Found:
         asked.append(fd)
-        return probing.Found(part_uuid="read")
+        return blkid.Found(part_uuid="read")
 
     monkeypatch.setattr(identities, "size_of", lambda fd: 4096)
-    monkeypatch.setattr(probing, "probe", probe)
+    monkeypatch.setattr(blkid, "probe", probe)
     open_before = len(os.listdir("/proc/self/fd"))
     with pytest.raises(errors.DeviceChanged):
         machine.identities.opened(Path("/dev/null"), own, DeviceNumber(1, 5))

@@ -10,8 +10,7 @@ import pytest
 
 from localpv import errors
 from localpv.host import marks
-from localpv.host.marks import ATTRIBUTES, DiskMarks
-from localpv.host.model.marks import Mark
+from localpv.host.marks import ATTRIBUTES, DiskMarks, Mark
 from localpv.host.workers import Workers
 
 MARK = Mark(volume="pv", uid="uid")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from localpv.host import openers
+from localpv.host import devices
+from localpv.host.devices import KernelOpeners
 from localpv.host.model.devices import DeviceNumber
-from localpv.host.openers import KernelOpeners
 from localpv.host.workers import Workers
 
 DISK, OTHER = DeviceNumber(8, 16), DeviceNumber(8, 32)
@@ -19,7 +19,7 @@ DISK, OTHER = DeviceNumber(8, 16), DeviceNumber(8, 32)
 def nodes(monkeypatch: pytest.MonkeyPatch) -> dict[str, DeviceNumber]:
     """Which paths are block devices."""
     found: dict[str, DeviceNumber] = {}
-    monkeypatch.setattr(openers, "_block_device", found.get)
+    monkeypatch.setattr(devices, "_block_device", found.get)
     return found
 
 
@@ -61,4 +61,4 @@ async def test_processes_and_loop_devices_that_have_the_device_are_told(
 
 def test_only_block_devices_have_numbers(tmp_path: Path) -> None:
     for path in (str(tmp_path), "/dev/null", str(tmp_path / "none")):
-        assert openers._block_device(path) is None
+        assert devices._block_device(path) is None

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from localpv import errors
-from localpv.host import openat, ownership
-from localpv.host.ownership import KernelOwnership
+from localpv.host import openat, volume_files
+from localpv.host.volume_files import KernelOwnership
 from localpv.host.workers import Control
 
 
@@ -51,7 +51,7 @@ class Walk:
 @pytest.fixture
 def limit(monkeypatch: pytest.MonkeyPatch) -> Limit:
     made = Limit()
-    monkeypatch.setattr(ownership.asyncio, "timeout", lambda _: made)
+    monkeypatch.setattr(volume_files.asyncio, "timeout", lambda _: made)
     return made
 
 
@@ -59,7 +59,7 @@ async def test_limit_moves_with_every_progress(limit: Limit) -> None:
     before = asyncio.get_running_loop().time()
     assert await KernelOwnership(workers=Walk(3)).give(Path("/v"), group=1)  # type: ignore[arg-type]
     assert len(limit.moved) == 3
-    assert all(when >= before + ownership.STALL_SECONDS for when in limit.moved)
+    assert all(when >= before + volume_files.STALL_SECONDS for when in limit.moved)
 
 
 async def test_walk_in_which_nothing_moves_is_given_up(limit: Limit) -> None:
@@ -76,7 +76,7 @@ class Given:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.order: list[str] = []
-        monkeypatch.setattr(ownership.os, "chown", self.chown)  # type: ignore[attr-defined]
+        monkeypatch.setattr(volume_files.os, "chown", self.chown)  # type: ignore[attr-defined]
 
     def chown(self, path: str, uid: int, gid: int, *, dir_fd: int | None = None, follow_symlinks: bool = True) -> None:
         assert (uid, gid) == (-1, GROUP)
@@ -122,7 +122,7 @@ def modes(volume: Path) -> dict[str, int]:
 @pytest.mark.parametrize("read_only", [True, False])
 def test_everything_is_given_once_and_the_top_last(given: Given, volume: Path, read_only: bool) -> None:
     control, opened = Told(), len(os.listdir("/proc/self/fd"))
-    assert ownership.give_now(volume, group=GROUP, control=control, read_only=read_only)
+    assert volume_files.give_now(volume, group=GROUP, control=control, read_only=read_only)
     assert sorted(given.order) == ["a", "b", "link", "one", "three", "two", "volume"]
     assert given.order[-1] == "volume" and given.order.index("b") < given.order.index("a")
     wanted = {"one": 0o600, "two": 0o604, "three": 0o4700}
@@ -135,15 +135,15 @@ def test_everything_is_given_once_and_the_top_last(given: Given, volume: Path, r
 
 def test_what_the_group_has_is_not_written(volume: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     group = volume.stat().st_gid
-    ownership.give_now(volume, group=group, control=Told())
+    volume_files.give_now(volume, group=group, control=Told())
     before = modes(volume)
 
     def refused(*_: object, **__: object) -> None:
         raise AssertionError("it was written again")
 
     for name in ("chown", "chmod"):
-        monkeypatch.setattr(ownership.os, name, refused)  # type: ignore[attr-defined]
-    assert ownership.give_now(volume, group=group, control=Told())
+        monkeypatch.setattr(volume_files.os, name, refused)  # type: ignore[attr-defined]
+    assert volume_files.give_now(volume, group=group, control=Told())
     monkeypatch.undo()
     assert modes(volume) == before
 
@@ -158,13 +158,13 @@ def test_root_that_has_it_saves_the_walk_and_only_then(given: Given, volume: Pat
     ):
         volume.chmod(mode)
         opened = len(os.listdir("/proc/self/fd"))
-        found = ownership.give_now(volume, group=wanted, control=Told(), unless_root_has_it=True)
+        found = volume_files.give_now(volume, group=wanted, control=Told(), unless_root_has_it=True)
         assert found is walked
         assert len(os.listdir("/proc/self/fd")) == opened
     volume.chmod(0o2770)
-    assert ownership.give_now(volume, group=group, control=Told()), "unless that is not asked for"
+    assert volume_files.give_now(volume, group=group, control=Told()), "unless that is not asked for"
     volume.chmod(0o2550)
-    assert not ownership.give_now(volume, group=group, control=Told(), read_only=True, unless_root_has_it=True)
+    assert not volume_files.give_now(volume, group=group, control=Told(), read_only=True, unless_root_has_it=True)
 
 
 @pytest.mark.parametrize("code", [errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EXDEV, errno.EIO])
@@ -182,10 +182,10 @@ def test_directory_that_is_gone_or_another_mount_is_passed_over(
     opened = len(os.listdir("/proc/self/fd"))
     if code == errno.EIO:
         with pytest.raises(OSError):
-            ownership.give_now(volume, group=GROUP, control=Told())
+            volume_files.give_now(volume, group=GROUP, control=Told())
         assert "volume" not in given.order, "it is begun again"
     else:
-        ownership.give_now(volume, group=GROUP, control=Told())
+        volume_files.give_now(volume, group=GROUP, control=Told())
         assert {"b", "three"}.isdisjoint(given.order) and given.order[-1] == "volume"
     assert len(os.listdir("/proc/self/fd")) == opened
 
@@ -194,29 +194,29 @@ def test_directory_that_is_moved_while_it_is_walked_through_takes_nothing_else_a
     given: Given, volume: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "other").mkdir()
-    real = ownership._Walk._files
+    real = volume_files._Walk._files
 
-    def files(self: ownership._Walk, fd: int) -> list[str]:
+    def files(self: volume_files._Walk, fd: int) -> list[str]:
         if os.path.basename(os.readlink(f"/proc/self/fd/{fd}")) == "b":
             (volume / "a" / "b").rename(tmp_path / "other" / "b")
         return real(self, fd)
 
-    monkeypatch.setattr(ownership._Walk, "_files", files)
+    monkeypatch.setattr(volume_files._Walk, "_files", files)
     with pytest.raises(OSError, match="moved"):
-        ownership.give_now(volume, group=GROUP, control=Told())
+        volume_files.give_now(volume, group=GROUP, control=Told())
     assert {"other", "a", "volume"}.isdisjoint(given.order)
 
 
 def test_file_that_goes_meanwhile_is_passed_over(given: Given, volume: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = ownership._Walk._give_file
+    real = volume_files._Walk._give_file
 
-    def give(self: ownership._Walk, parent: int, name: str) -> None:
+    def give(self: volume_files._Walk, parent: int, name: str) -> None:
         if name == "one":
             (volume / "one").unlink()
         real(self, parent, name)
 
-    monkeypatch.setattr(ownership._Walk, "_give_file", give)
-    ownership.give_now(volume, group=GROUP, control=Told())
+    monkeypatch.setattr(volume_files._Walk, "_give_file", give)
+    volume_files.give_now(volume, group=GROUP, control=Told())
     assert "one" not in given.order and given.order[-1] == "volume"
 
 
@@ -224,12 +224,12 @@ def test_progress_is_told_every_256_files(given: Given, tmp_path: Path) -> None:
     for number in range(600):
         (tmp_path / str(number)).touch()
     control = Told()
-    ownership.give_now(tmp_path, group=GROUP, control=control)
+    volume_files.give_now(tmp_path, group=GROUP, control=control)
     assert control.reports == [256, 512, 600]
 
 
 def test_link_in_the_place_of_the_volume_is_not_entered(given: Given, volume: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(volume)
     with pytest.raises(OSError):
-        ownership.give_now(tmp_path / "link", group=GROUP, control=Told())
+        volume_files.give_now(tmp_path / "link", group=GROUP, control=Told())
     assert given.order == []

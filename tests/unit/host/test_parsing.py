@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from localpv import errors
-from localpv.host import drives, mounts, paths, probing, sysfs, uevents
+from localpv.host import blkid, erasure, mounts, openat, sysfs, uevents
 from localpv.host.model.devices import DeviceKind, DeviceNumber
 from localpv.host.sysfs import Attributes
 
@@ -66,7 +66,7 @@ def test_a_uevent_is_read() -> None:
 
 
 def test_the_export_of_blkid_is_read() -> None:
-    assert probing.parse_export("DEVNAME=/dev/sdb\nUUID=1-2\nTYPE=ext4\nLABEL=my\\ disk\n\n") == {
+    assert blkid.parse_export("DEVNAME=/dev/sdb\nUUID=1-2\nTYPE=ext4\nLABEL=my\\ disk\n\n") == {
         "DEVNAME": "/dev/sdb",
         "UUID": "1-2",
         "TYPE": "ext4",
@@ -98,7 +98,7 @@ def security(*lines: str) -> str:
     ],
 )
 def test_a_drive_that_cannot_erase_itself_says_why(text: str, refusal: str) -> None:
-    reason = drives.ata_refusal(text)
+    reason = erasure.ata_refusal(text)
     assert refusal in reason and bool(reason) == bool(refusal)
 
 
@@ -108,7 +108,7 @@ def test_a_drive_that_cannot_erase_itself_says_why(text: str, refusal: str) -> N
 )
 def test_a_format_that_would_hit_other_namespaces_is_refused(oacs: int, fna: int, spaces: int, refusal: str) -> None:
     namespaces = json.dumps({"nsid_list": [{"nsid": number + 1} for number in range(spaces)]})
-    reason = drives.nvme_refusal(json.dumps({"oacs": oacs, "fna": fna}), namespaces)
+    reason = erasure.nvme_refusal(json.dumps({"oacs": oacs, "fna": fna}), namespaces)
     assert refusal in reason and bool(reason) == bool(refusal)
 
 
@@ -153,17 +153,17 @@ def test_swaps_are_read() -> None:
 @pytest.mark.seed("CLN-7")
 def test_a_path_that_is_not_inside_is_refused(path: str) -> None:
     with pytest.raises(errors.OutsideFolder):
-        paths.names_below(Path("/mnt/disks"), Path(path))
+        openat.names_below(Path("/mnt/disks"), Path(path))
 
 
 @pytest.mark.parametrize("folder", ["/", "mnt", "/mnt/../"])
 def test_a_folder_that_cannot_be_managed_is_refused(folder: str) -> None:
     with pytest.raises(errors.OutsideFolder):
-        paths.names_below(Path(folder), Path("/mnt/disks/a"))
+        openat.names_below(Path(folder), Path("/mnt/disks/a"))
 
 
 def test_the_components_below_a_folder_are_told() -> None:
-    assert paths.names_below(Path("/mnt/disks/"), Path("/mnt/disks/a/b")) == ("a", "b")
+    assert openat.names_below(Path("/mnt/disks/"), Path("/mnt/disks/a/b")) == ("a", "b")
 
 
 @pytest.mark.parametrize(

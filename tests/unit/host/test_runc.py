@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from localpv.host import monitors
+from localpv.host import runc
 from localpv.host.containers import Bundle
 from localpv.host.runc import RuncContainers
 
@@ -24,6 +24,6 @@ def test_container_whose_monitor_ends_during_the_look_has_its_exit_code(
         (bundle.folder / "exit").write_text("3")
         return False
 
-    monkeypatch.setattr(monitors, "is_monitor", ends_just_now)
+    monkeypatch.setattr(runc, "_is_monitor", ends_just_now)
     seen = RuncContainers(state=tmp_path / "state").look(bundle)
     assert (seen.running, seen.exit_code) == (False, 3)

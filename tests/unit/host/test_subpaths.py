@@ -11,17 +11,17 @@ from types import SimpleNamespace
 import pytest
 
 from localpv import errors
-from localpv.host import mounting, subpaths
+from localpv.host import mounter
 from localpv.host.workers import Workers
 
 
 @pytest.mark.parametrize("directory", [True, False])
 def test_place_that_is_right_stays_as_it_is(tmp_path: Path, directory: bool) -> None:
     at = tmp_path / "pods" / "sub"
-    subpaths._make_place(at, directory=directory)
+    mounter._make_place(at, directory=directory)
     inode = at.stat().st_ino
     (tmp_path / "pods" / "another").touch()  # would be given the number, had it been free for a moment
-    subpaths._make_place(at, directory=directory)
+    mounter._make_place(at, directory=directory)
     assert at.is_dir() is directory
     assert at.stat().st_ino == inode
     assert at.parent.stat().st_mode & 0o777 == 0o750
@@ -30,8 +30,8 @@ def test_place_that_is_right_stays_as_it_is(tmp_path: Path, directory: bool) -> 
 @pytest.mark.parametrize("directory", [True, False])
 def test_place_of_the_other_kind_is_made_anew(tmp_path: Path, directory: bool) -> None:
     at = tmp_path / "sub"
-    subpaths._make_place(at, directory=not directory)
-    subpaths._make_place(at, directory=directory)
+    mounter._make_place(at, directory=not directory)
+    mounter._make_place(at, directory=directory)
     assert at.is_dir() is directory
 
 
@@ -39,7 +39,7 @@ def test_folder_with_something_in_it_is_not_given_up(tmp_path: Path) -> None:
     at = tmp_path / "sub"
     at.mkdir()
     (at / "file").touch()
-    subpaths._make_place(at, directory=True)
+    mounter._make_place(at, directory=True)
     assert (at / "file").exists()
 
 
@@ -58,7 +58,7 @@ def volume(tmp_path: Path) -> Iterator[int]:
 
 
 def leads_to(volume: int, *parts: str) -> str:
-    fd = subpaths._open(volume, parts)
+    fd = mounter._open(volume, parts)
     try:
         return os.readlink(f"/proc/self/fd/{fd}")
     finally:
@@ -89,13 +89,13 @@ def test_part_that_leads_out_of_the_volume_is_refused(volume: int, tmp_path: Pat
     (top / "nowhere").symlink_to("not-there")
     (top / "a/loop").symlink_to("loop")
     with pytest.raises(errors.OutsideFolder, match="leads out"):
-        subpaths._open(volume, parts)
+        mounter._open(volume, parts)
     assert not (tmp_path / "deeper").exists()
 
 
 def test_part_below_a_file_is_an_error(volume: int) -> None:
     with pytest.raises(NotADirectoryError):
-        subpaths._open(volume, ("a", "file", "below"))
+        mounter._open(volume, ("a", "file", "below"))
 
 
 def test_directory_that_another_one_makes_at_the_same_moment_is_taken(
@@ -120,9 +120,9 @@ class Binds:
         self.done: list[str] = []
         self.mounted: set[Path] = set()
         self.read_only = False
-        monkeypatch.setattr(subpaths, "_mount_id", self.mount_id)
-        monkeypatch.setattr(mounting, "bind_now", self.bind)
-        monkeypatch.setattr(mounting, "unmount_now", lambda at: self.done.append("unmount"))
+        monkeypatch.setattr(mounter, "_mount_id", self.mount_id)
+        monkeypatch.setattr(mounter, "bind_now", self.bind)
+        monkeypatch.setattr(mounter, "unmount_now", lambda at: self.done.append("unmount"))
         monkeypatch.setattr(
             os, "statvfs", lambda at: SimpleNamespace(f_flag=os.ST_RDONLY if self.read_only else os.ST_NOSUID)
         )
@@ -141,26 +141,26 @@ def test_part_is_bound_once_and_anew_where_something_else_is_seen(
 ) -> None:
     binds = Binds(monkeypatch)
     top, at = tmp_path / "volume", tmp_path / "pods" / "sub"
-    subpaths._bind(top, "a", at, read_only)
+    mounter._bind(top, "a", at, read_only)
     assert binds.done == [f"bind a {read_only}"] and at.is_dir()
     binds.done.clear()
-    subpaths._bind(top, "a", at, read_only)
+    mounter._bind(top, "a", at, read_only)
     assert binds.done == [f"bind a {read_only}"], "the place is there and nothing is mounted on it"
     binds.done.clear()
     binds.mounted.add(at)
-    subpaths._bind(top, "a", at, read_only)
+    mounter._bind(top, "a", at, read_only)
     assert binds.done == ["unmount", f"bind a {read_only}"], "another directory is seen there"
     at.rmdir()
     at.symlink_to(top / "a")  # as what is mounted there looks
     for shown_read_only, done in ((True, []), (False, ["unmount", "bind a True"] if read_only else [])):
         binds.done.clear()
         binds.read_only = shown_read_only
-        subpaths._bind(top, "a", at, read_only)
+        mounter._bind(top, "a", at, read_only)
         assert binds.done == done
 
 
 async def test_part_that_cannot_be_opened_is_told(tmp_path: Path) -> None:
-    real = subpaths.KernelSubPaths(workers=Workers())
+    real = mounter.KernelSubPaths(workers=Workers())
     with pytest.raises(errors.HostError, match="cannot be opened in the volume"):
         await real.bind(tmp_path / "none", "a", tmp_path / "at", read_only=False)
     for part in ("/a", "a/../..", "a\0b"):

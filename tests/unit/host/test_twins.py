@@ -6,13 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from localpv.host import twins
-from localpv.host.identities import KernelIdentities, Opened
+from localpv.host import identities
+from localpv.host.identities import KernelIdentities, Opened, Twins
 from localpv.host.model.devices import DeviceNumber
 from localpv.host.model.identity import Identity, Twin
 from localpv.host.mounts import KernelMounts
 from localpv.host.sysfs import Attributes
-from localpv.host.twins import Twins
 
 
 class Machine:
@@ -103,11 +102,11 @@ def test_device_that_has_gone_since_the_list_was_read_is_no_twin(machine: Machin
 
 def test_list_is_read_again_only_after_a_while(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
-    monkeypatch.setattr(twins.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(identities.time, "monotonic", lambda: now[0])
     machine.add("sda", ONE)
     assert machine.of("sda") == []
     machine.add("sdb", ONE)
-    now[0] += twins.TWINS_SECONDS
+    now[0] += identities.TWINS_SECONDS
     assert machine.of("sda") == [], "what was read is good for a second"
     now[0] += 0.1
     assert machine.of("sda") == ["sdb"]

@@ -268,7 +268,7 @@ def test_lost_and_found_is_emptied_and_stays_unless_it_is_none(top: Path, fd: in
 
 
 def test_another_directory_than_was_looked_at_is_refused(top: Path, fd: int) -> None:
-    numbers = trees.Numbers.of(fd)
+    numbers = openat.Numbers.of(fd)
     trees._refuse_another(fd, numbers, top)
     trees._refuse_another(fd, None, top)
     for changed in (
@@ -390,7 +390,7 @@ async def test_command_is_believed_when_nothing_is_left_in_the_directory_it_was_
     monkeypatch.setattr(commands, "run", run)
     tree = trees.KernelTrees(workers=Workers(), mounts=KernelMounts())
     fd = os.open(top, os.O_RDONLY)
-    numbers = trees.Numbers.of(fd)
+    numbers = openat.Numbers.of(fd)
     os.close(fd)
     file, other = top / "file", tmp_path / "other"
     file.touch()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from localpv.api.schema.node import Node, Type
-from localpv.engine.apiserver import assembly
+from localpv.engine.apiserver import registry
 from localpv.engine.apiserver.kinds.base import Gates
 from localpv.engine.apiserver.registry import Kind, Kinds
 
@@ -30,7 +30,7 @@ class _Empty:
 
 @functools.cache
 def served() -> Kinds:
-    return assembly.kinds(gates=Gates(), objects=_Empty())[0]  # type: ignore[arg-type]
+    return registry.kinds(gates=Gates(), objects=_Empty())[0]  # type: ignore[arg-type]
 
 
 def find(plural: str) -> Kind:

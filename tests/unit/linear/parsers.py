@@ -20,15 +20,15 @@ from localpv.api import (
     yamls,
 )
 from localpv.api.kinds import meta
-from localpv.api.managed import elements, managers
-from localpv.api.schema import duplicates, formats, patterns, scalars
+from localpv.api.managed import entries, fieldset
+from localpv.api.schema import duplicates, formats, scalars
 from localpv.api.schema.catalogue import MICRO_TIME, Catalogue
 from localpv.api.schema.node import Node, Type
-from localpv.api.translate import texts
+from localpv.api.translate import manifests
 from localpv.client import credentials
 from localpv.config import globs, reading, values
-from localpv.engine.apiserver import addresses, body, call, discovery, negotiation
-from localpv.engine.apiserver.auth import attributes, identity, jwt
+from localpv.engine.apiserver import body, call, discovery, request_info, responses
+from localpv.engine.apiserver.auth import identity, tokens
 from localpv.engine.apiserver.kinds import (
     configmap,
     cron,
@@ -44,7 +44,7 @@ from localpv.engine.apiserver.kinds import (
     volume_sources,
     workload_common,
 )
-from localpv.engine.apiserver.tables import durations
+from localpv.engine.apiserver.tables import layout
 from localpv.engine.kubelet import environment, logs
 from localpv.engine.kubelet.images import references
 from localpv.engine.kubelet.volumes import downward
@@ -62,18 +62,18 @@ PARSERS: dict[str, Parser] = {
     "api.jsonpath.compile": jsonpath.Path,
     "api.jsonpath.fields": jsonpath.fields,
     "api.kinds.meta.read_time": meta.read_time,
-    "api.managed.elements.canonical": lambda text: elements.canonical(f"v:{text}"),
-    "api.managed.elements.quoted": elements.quoted,
-    "api.managed.managers.manager_from_user_agent": managers.manager_from_user_agent,
-    "api.managed.managers.name_of": lambda text: managers.name_of(text, text),
-    "api.managed.managers.validate": managers.validate,
+    "api.managed.fieldset.canonical": lambda text: fieldset.canonical(f"v:{text}"),
+    "api.managed.fieldset.quoted": fieldset.quoted,
+    "api.managed.entries.manager_from_user_agent": entries.manager_from_user_agent,
+    "api.managed.entries.name_of": lambda text: entries.name_of(text, text),
+    "api.managed.entries.validate_name": entries.validate_name,
     "api.networks.read": networks.read,
     "api.networks.read length": lambda text: networks.read(f"::/{text}"),
     "api.quantity.canonical": quantity.canonical,
     "api.schema.duplicates.duplicate_fields": lambda text: duplicates.duplicate_fields(text.encode()),
     "api.schema.duplicates.findings": lambda text: duplicates.findings(text.encode(), _pod),
-    "api.schema.patterns.Effort": lambda text: patterns.Effort().check(text),
-    "api.schema.patterns.found": lambda text: patterns.found("^(a+)+$|(a|aa)+b|([a-z]+[0-9]?)*!", text),
+    "api.schema.formats.Effort": lambda text: formats.Effort().check(text),
+    "api.schema.formats.found": lambda text: formats.found("^(a+)+$|(a|aa)+b|([a-z]+[0-9]?)*!", text),
     "api.schema.scalars.read bytes": lambda text: scalars.read(text, _bytes),
     "api.schema.scalars.read micro time": lambda text: scalars.read(text, _micro_time),
     "api.schema.scalars.read quantity": lambda text: scalars.read(text, _quantity),
@@ -81,7 +81,7 @@ PARSERS: dict[str, Parser] = {
     "api.selectors.parse": selectors.parse,
     "api.selectors.parse_fields": selectors.parse_fields,
     "api.selectors.whole_number": selectors.whole_number,
-    "api.translate.texts.translate": texts.translate,
+    "api.translate.manifests.translate_text": manifests.translate_text,
     "api.volume_affinity.annotation_errors": volume_affinity.annotation_errors,
     "api.volume_affinity.parse": volume_affinity.parse,
     "api.yaml_scalars.resolved": lambda text: text and yaml_scalars.resolved(text),
@@ -90,11 +90,11 @@ PARSERS: dict[str, Parser] = {
     "api.yamls.load": yamls.load,
     "api.yamls.load_all": yamls.load_all,
     "api.yamls.load_in_turns": lambda text: [*yamls.load_in_turns(text, most_values=50_000, repeated=[])],
-    "engine.apiserver.addresses.parse": lambda text: addresses.parse(f"/apis/{text}"),
-    "engine.apiserver.addresses.parse_query": addresses.parse_query,
-    "engine.apiserver.auth.attributes.quoted": attributes.quoted,
+    "engine.apiserver.request_info.parse_path": lambda text: request_info.parse_path(f"/apis/{text}"),
+    "engine.apiserver.request_info.parse_query": request_info.parse_query,
+    "engine.apiserver.auth.identity.quoted": identity.quoted,
     "engine.apiserver.auth.identity.split_account": identity.split_account,
-    "engine.apiserver.auth.jwt.claims": lambda text: jwt.claims(text, b"key"),
+    "engine.apiserver.auth.tokens.read_claims": lambda text: tokens.read_claims(text, b"key"),
     "engine.apiserver.body.decode": lambda text: body.decode(text.encode(), "application/json"),
     "engine.apiserver.body.decode protobuf": lambda text: body.decode(b"k8s\x00" + text.encode(), media_types.PROTOBUF),
     "engine.apiserver.body.decode_json": lambda text: body.decode_json(text.encode()),
@@ -115,8 +115,8 @@ PARSERS: dict[str, Parser] = {
     ),
     "engine.apiserver.kinds.service_checks.wrong_external_name": service_checks.wrong_external_name,
     "engine.apiserver.kinds.volume_sources.csi_driver_name": lambda text: [*volume_sources.csi_driver_name(text, "a")],
-    "engine.apiserver.negotiation.form": negotiation.form,
-    "engine.apiserver.tables.durations.moment": durations.moment,
+    "engine.apiserver.responses.asked_form": responses.asked_form,
+    "engine.apiserver.tables.layout.moment": layout.moment,
     "client.credentials.bearer": credentials.bearer,
     "client.credentials.decode_data": lambda text: credentials.decode_data(text, where="a"),
     "config.globs.match": lambda text: globs.match(text[:1000], "a" * 255),
@@ -162,15 +162,15 @@ SLOW = frozenset(
 EXCEPTIONS = {
     "api.crds.text": "reads a file of ours",
     "api.crds.load": "reads a file of ours",
-    "api.managed.elements.order": "of elements that canonical has read",
-    "api.managed.elements.shown": "of elements that canonical has read",
+    "api.managed.fieldset.order": "of elements that canonical has read",
+    "api.managed.fieldset.element_shown": "of elements that canonical has read",
     "api.managed.entries.read": "of values: test_bodies",
     "api.managed.fieldset.parse": "of values: test_bodies",
-    "api.protobuf.reading.decode": "as apiserver.body.decode",
-    "api.protobuf.special.read_json": "as apiserver.body.decode",
+    "api.protobuf.messages.decode": "as apiserver.body.decode",
+    "api.protobuf.wire.read_json": "as apiserver.body.decode",
     **{f"api.protobuf.wire.{name}": "a step of apiserver.body.decode" for name in
        ("double", "length", "skip", "tag", "text", "varint")},
-    "api.protobuf.special.scalars": "a step of apiserver.body.decode",
+    "api.protobuf.wire.scalars": "a step of apiserver.body.decode",
     "engine.apiserver.body.json_of_yaml": "the same as decode_yaml, with turns for others",
     "engine.apiserver.auth.authentication.authenticate": "hands the token to jwt.claims",
     "engine.apiserver.responses.yaml": "of what the server has stored",

@@ -12,7 +12,7 @@ from tests.unit.linear import growth, kinds
 from localpv.api import names, status
 from localpv.api.managed import track
 from localpv.api.patch import strategic
-from localpv.api.patch.values import copied
+from localpv.api.patch.merge_patch import copied
 from localpv.engine.apiserver import body
 from localpv.engine.apiserver.call import Call
 from localpv.engine.apiserver.registry import Kind

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+import asyncio
+from collections.abc import Callable, Sequence
 
 from msgspec import structs
 
 from localpv import errors
 from localpv.api import names
 from localpv.api.kinds.localdisk import LocalDisk, LocalDiskSpec, LocalDiskStatus
-from localpv.disk.records.feed import Feed
-from localpv.disk.records.protocol import Event
+from localpv.client.informer import Handler
 
 
 class MemoryRecords:
@@ -20,7 +19,7 @@ class MemoryRecords:
     def __init__(self) -> None:
         self.disks: dict[str, LocalDisk] = {}
         self._version = 0
-        self._feeds: list[Feed] = []
+        self._handlers: list[Handler[LocalDisk]] = []
 
     async def get(self, name: str) -> LocalDisk | None:
         return self.disks.get(name)
@@ -48,18 +47,18 @@ class MemoryRecords:
             return
         self.same(disk)
         del self.disks[disk.key]
-        for feed in self._feeds:
-            feed.tell(disk, None)
+        for handler in self._handlers:
+            handler(disk, None)
 
-    async def watch(self) -> AsyncGenerator[Event, None]:
-        feed = Feed()
+    async def follow(self, handler: Handler[LocalDisk], *, synced: Callable[[], None]) -> None:
         for disk in self.disks.values():
-            feed.tell(None, disk)
-        feed.synced("1")
-        self._feeds.append(feed)
-        async with aclosing(feed.events()) as events:
-            async for event in events:
-                yield event
+            handler(None, disk)
+        self._handlers.append(handler)
+        try:
+            synced()
+            await asyncio.get_running_loop().create_future()
+        finally:
+            self._handlers.remove(handler)
 
     def keep(self, disk: LocalDisk) -> LocalDisk:
         """Write a record whoever has written it meanwhile, for tests."""
@@ -67,8 +66,8 @@ class MemoryRecords:
         new = structs.replace(disk, metadata=structs.replace(disk.metadata, resource_version=str(self._version)))
         old = self.disks.get(new.key)
         self.disks[new.key] = new
-        for feed in self._feeds:
-            feed.tell(old, new)
+        for handler in self._handlers:
+            handler(old, new)
         return new
 
     def same(self, read: LocalDisk, *, locked: bool = True) -> LocalDisk:

@@ -20,7 +20,7 @@ async def test_node_is_read_until_it_is_there_and_then_again_and_again() -> None
     api, clock = FakeApi(), FakeClock()
     node = OneNode(Client(api, field_manager="test").objects(Node), "n1", clock=clock)
     heard: list[Any] = []
-    node.on_change(lambda old, new: heard.append((bool(old), bool(new))))
+    node.add_event_handler(lambda old, new: heard.append((bool(old), bool(new))))
     api.failures = [errors.ConnectionLost("cut")]
     task = asyncio.create_task(node.run())
     try:

@@ -14,6 +14,7 @@ from localpv import errors
 from localpv.api import well_known
 from localpv.api.kinds import PersistentVolume
 from localpv.client.client import Client
+from localpv.client.informer_factory import InformerFactory
 from localpv.disk import labels
 from localpv.manager import volumes
 from localpv.manager.volumes import ApiVolumes
@@ -35,7 +36,8 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 def seen(api: FakeApi, clock: FakeClock) -> ApiVolumes:
-    return ApiVolumes(Client(api, field_manager="test"), clock=clock)
+    client = Client(api, field_manager="test")
+    return ApiVolumes(client, informers=InformerFactory(client, clock=clock), clock=clock)
 
 
 async def a_volume(api: FakeApi, **metadata: Any) -> PersistentVolume:
@@ -58,7 +60,7 @@ async def test_volume_that_may_not_be_labelled_is_seen_and_followed(
 ) -> None:
     volume = await a_volume(api)
     heard: list[tuple[Any, Any]] = []
-    seen.on_change(lambda old, new: heard.append((old, new)))
+    seen.add_event_handler(lambda old, new: heard.append((old, new)))
     api.failures = [errors.Forbidden("no")]
     assert await seen.take_over(volume, "n1") == volume
     assert seen.seen("pv") == volume

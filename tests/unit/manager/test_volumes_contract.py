@@ -15,6 +15,7 @@ from localpv import errors
 from localpv.api.kinds import PersistentVolume
 from localpv.client import client as clients
 from localpv.client import config
+from localpv.client.informer_factory import InformerFactory
 from localpv.disk import labels
 from localpv.manager import volumes as offers
 from localpv.manager.volumes import ApiVolumes, Volumes
@@ -30,7 +31,7 @@ async def volumes(request: pytest.FixtureRequest) -> AsyncIterator[Volumes]:
         return
     target: wire.Target = request.getfixturevalue("target")
     async with clients.connect(config.load(Path(target.kubeconfig)), component="manager") as client:
-        yield ApiVolumes(client, clock=SystemClock())
+        yield ApiVolumes(client, informers=InformerFactory(client, clock=SystemClock()), clock=SystemClock())
 
 
 def a_volume(**spec: Any) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from contextlib import aclosing
 from pathlib import Path
 
 from localpv.agent.clean.events import Metrics, Silent
@@ -12,7 +11,7 @@ from localpv.agent.clean.executor import Hands
 from localpv.agent.clean.locks import Locks
 from localpv.agent.clean.reconciler import Limits, Machine
 from localpv.agent.clean.slots import Slots
-from localpv.client.watching import Synced
+from localpv.api.kinds.localdisk import LocalDisk
 from localpv.config.settings import MOST_CLEANINGS_AT_ONCE, ClassSettings, Configuration
 from localpv.disk.records import Records
 from localpv.observe.events import Events
@@ -73,9 +72,11 @@ class Cleaner:
             group.create_task(self._follow(), name="records to clean")
 
     async def _follow(self) -> None:
-        async with aclosing(self._records.watch()) as events:
-            async for event in events:
-                # Most records never have an order; those that had one, also the deleted, may have to leave the line.
-                if isinstance(event, Synced) or not (event.object.spec.clean or event.object.status.cleaning):
-                    continue
-                self._queue.add(event.object.metadata.name)
+        await self._records.follow(self._changed, synced=lambda: None)
+
+    def _changed(self, old: LocalDisk | None, new: LocalDisk | None) -> None:
+        disk = new or old
+        assert disk is not None
+        # Most records never have an order; those that had one, also the deleted, may have to leave the line.
+        if disk.spec.clean or disk.status.cleaning:
+            self._queue.add(disk.metadata.name)

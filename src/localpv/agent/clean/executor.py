@@ -10,7 +10,7 @@ from localpv.agent.clean.paths import Place
 from localpv.agent.clean.plans import Plan
 from localpv.api.kinds.localdisk import DiskKind, LocalDisk
 from localpv.host.model.identity import Identity
-from localpv.host.trees import Numbers
+from localpv.host.openat import Numbers
 from localpv.host.workers import Report
 
 

@@ -11,16 +11,15 @@ from localpv.agent.clean.executor import Target
 from localpv.agent.clean.paths import Place
 from localpv.api.kinds.localdisk import DiskKind, LocalDisk
 from localpv.disk import identity as identities
-from localpv.host import paths
-from localpv.host.devices import Devices
+from localpv.host import openat
+from localpv.host.devices import Devices, Openers
 from localpv.host.marks import Marks
 from localpv.host.model.identity import Identity, way_out
 from localpv.host.model.methods import Progress, Readback
-from localpv.host.model.mounts import Mount
-from localpv.host.mounts import Mounts
-from localpv.host.openers import Openers
-from localpv.host.trees import Numbers, Trees
-from localpv.host.wiping import Wiping
+from localpv.host.mounts import Mount, Mounts
+from localpv.host.openat import Numbers
+from localpv.host.trees import Trees
+from localpv.host.wiper import Wiper
 from localpv.host.workers import Report, Workers
 
 LOOK_SECONDS = 10.0
@@ -37,7 +36,7 @@ class HostHands:
         mounts: Mounts,
         openers: Openers,
         trees: Trees,
-        wiping: Wiping,
+        wiping: Wiper,
         marks: Marks,
         readback: Readback = Readback.FULL,
     ) -> None:
@@ -77,7 +76,7 @@ class HostHands:
 
     async def _look_at_device(self, place: Place, recorded: Identity) -> Target:
         located = await self._workers.call(
-            lambda: paths.locate_device(place.folder, place.path), key=str(place.path), timeout=LOOK_SECONDS
+            lambda: openat.locate_device(place.folder, place.path), key=str(place.path), timeout=LOOK_SECONDS
         )
         found = await self._devices.describe(located.device_path, exclusive=False)
         # What is written on a device may be anything: whoever had the volume wrote it.
@@ -94,7 +93,7 @@ class HostHands:
 
     async def _look_at_directory(self, place: Place, recorded: Identity, kind: DiskKind) -> Target:
         def look() -> Numbers:
-            root = paths.open_directory(place.folder, place.path)
+            root = openat.open_directory(place.folder, place.path)
             try:
                 return Numbers.of(root)
             finally:

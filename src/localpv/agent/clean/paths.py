@@ -8,7 +8,7 @@ from pathlib import Path
 from localpv import errors
 from localpv.api.kinds.localdisk import LocalDisk
 from localpv.config.settings import ClassSettings
-from localpv.host import paths
+from localpv.host import openat
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,10 +31,10 @@ def find(disk: LocalDisk, settings: ClassSettings) -> Place:
     spec = disk.spec
     # An entry of the same name in another folder of the class is another disk: the path says which is meant.
     found = settings.folder_of(spec.path) or settings.folders[0]
-    names = paths.names_below(Path(found.host_dir), Path(spec.path))
+    names = openat.names_below(Path(found.host_dir), Path(spec.path))
     if names != (spec.entry,):
         raise errors.OutsideFolder(f"{spec.path} is not the entry {spec.entry} of {found.host_dir}")
     folder = Path(found.mount_dir)
     path = folder / spec.entry
-    paths.names_below(folder, path)
+    openat.names_below(folder, path)
     return Place(folder=folder, path=path, host_path=Path(spec.path))

@@ -30,12 +30,11 @@ from localpv.api.kinds.localdisk import LocalDisk, LocalDiskSpec, Phase
 from localpv.config.settings import MIN_RESYNC_SECONDS, ClassSettings, Configuration, Folder
 from localpv.disk.records import Records
 from localpv.host.devices import Devices
-from localpv.host.folders import Folders
+from localpv.host.folders import FileKind, Folders
 from localpv.host.marks import Marks
 from localpv.host.model.devices import DeviceNumber
-from localpv.host.model.entries import FileKind, Uevent
 from localpv.host.mounts import Mounts
-from localpv.host.uevents import Uevents
+from localpv.host.uevents import Uevent, Uevents
 from localpv.host.workers import Workers
 from localpv.observe.events import Events
 from localpv.runtime.clock import Clock

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from localpv.api.kinds.localdisk import DiskKind
+from localpv.host.folders import Entry, FileKind
 from localpv.host.model.devices import DeviceNumber
-from localpv.host.model.entries import Entry, FileKind
-from localpv.host.model.mounts import Mount, MountTable
+from localpv.host.mounts import Mount, MountTable
 
 
 class Place(NamedTuple):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import aclosing
 from types import MappingProxyType
 
 import msgspec
@@ -16,7 +15,6 @@ from localpv.agent.discover.entry import Place
 from localpv.agent.discover.identities import Index
 from localpv.api.kinds import ObjectMeta
 from localpv.api.kinds.localdisk import LocalDisk, LocalDiskSpec, LocalDiskStatus
-from localpv.client.watching import Changed, Deleted
 from localpv.disk.records import Records
 from localpv.disk.records.names import disk_name
 
@@ -34,6 +32,9 @@ class Keeper:
         self._store = records
         self._on_change = on_change
         self._records: dict[Place, LocalDisk] = {}
+        self._writing: dict[Place, list[str]] = {}
+        """By place of a record that is being written, the versions of it that were told meanwhile."""
+
         self.index = Index()
         self.synced = asyncio.Event()
         """Set once every record that existed is known."""
@@ -43,14 +44,13 @@ class Keeper:
         return MappingProxyType(self._records)
 
     async def follow(self) -> None:
-        async with aclosing(self._store.watch()) as events:
-            async for event in events:
-                if isinstance(event, Changed):
-                    self._changed(event.object)
-                elif isinstance(event, Deleted):
-                    self._deleted(event.object)
-                else:
-                    self.synced.set()
+        await self._store.follow(self._told, synced=self.synced.set)
+
+    def _told(self, old: LocalDisk | None, new: LocalDisk | None) -> None:
+        if new is not None:
+            self._changed(new)
+        elif old is not None:
+            self._deleted(old)
 
     def _changed(self, record: LocalDisk) -> None:
         place = Place(record.spec.storage_class_name, record.spec.entry)
@@ -60,7 +60,10 @@ class Keeper:
         if known is not None and known.metadata.resource_version == record.metadata.resource_version:
             return  # our own write comes back
         self._put(place, record)
-        self._on_change(place, known, record)
+        if (told := self._writing.get(place)) is not None:
+            told.append(record.metadata.resource_version)  # our own write, or the server refuses that one
+        else:
+            self._on_change(place, known, record)
 
     def _deleted(self, record: LocalDisk) -> None:
         place = Place(record.spec.storage_class_name, record.spec.entry)
@@ -83,7 +86,8 @@ class Keeper:
         name = disk_name(self._node, *place)
         try:
             # If this fails nothing is remembered, and the next try begins here again.
-            record: LocalDisk | None = await self._store.create(LocalDisk(metadata=ObjectMeta(name=name), spec=spec))
+            new = LocalDisk(metadata=ObjectMeta(name=name), spec=spec)
+            record: LocalDisk | None = await self._remember(place, self._store.create(new))
         except errors.AlreadyExists:
             record = await self._store.get(name)
         if record is None:
@@ -92,7 +96,8 @@ class Keeper:
         if (found.node_name, found.storage_class_name, found.entry) != (self._node, *place):
             log.error("name of the record is taken disk=%s class=%s entry=%r", name, *place)
             return None
-        self._put(place, record)
+        if place not in self._records:
+            self._put(place, record)
         return record
 
     async def write(self, place: Place, record: LocalDisk, status: LocalDiskStatus) -> None:
@@ -117,12 +122,19 @@ class Keeper:
         log.info("record deleted class=%s entry=%r disk=%s", *place, record.metadata.name)
 
     async def _remember(self, place: Place, writing: Awaitable[LocalDisk]) -> LocalDisk:
+        """Write; that the record is then as it was written is no news to us, what others made of it next is."""
+        told = self._writing[place] = []
         try:
             written = await writing
         except (errors.Conflict, errors.NotFound):
             await self._read_again(place)
             raise
-        self._put(place, written)
+        finally:
+            del self._writing[place]
+        if written.metadata.resource_version not in told:
+            self._put(place, written)
+        elif told[-1] != written.metadata.resource_version:
+            self._on_change(place, written, self._records.get(place))
         return written
 
     async def _read_again(self, place: Place) -> None:

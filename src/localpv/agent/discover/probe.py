@@ -8,14 +8,13 @@ from pathlib import Path
 
 from localpv import errors
 from localpv.agent.discover.entry import Sighting
+from localpv.host.contents import Contents
 from localpv.host.devices import Devices
 from localpv.host.folders import Folders
-from localpv.host.marks import Marks
-from localpv.host.model.contents import Contents
+from localpv.host.marks import Mark, Marks
 from localpv.host.model.devices import BlockDevice, Medium
 from localpv.host.model.identity import Identity
-from localpv.host.model.marks import Mark
-from localpv.host.model.mounts import Mount
+from localpv.host.mounts import Mount
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

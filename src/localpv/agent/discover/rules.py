@@ -26,8 +26,8 @@ from localpv.api.kinds.localdisk import CleaningState, DiskKind, LocalDisk, Volu
 from localpv.config import cleaners
 from localpv.config.settings import ClassSettings, DeviceFilter, Folder
 from localpv.disk import identity
+from localpv.host.folders import FileKind
 from localpv.host.model.devices import BlockDevice, DeviceKind
-from localpv.host.model.entries import FileKind
 from localpv.host.model.identity import Identity, way_out
 
 LEAST_BYTES = 1024 * 1024

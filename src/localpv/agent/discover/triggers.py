@@ -10,9 +10,8 @@ from pathlib import Path
 from localpv import errors
 from localpv.host.feeds import Feed
 from localpv.host.folders import Folders
-from localpv.host.model.entries import Uevent
 from localpv.host.mounts import Mounts
-from localpv.host.uevents import Uevents
+from localpv.host.uevents import Uevent, Uevents
 
 log = logging.getLogger(__name__)
 

@@ -52,18 +52,8 @@ from localpv.api.kinds.containers import (
     VolumeMount,
 )
 from localpv.api.kinds.meta import Kind, ObjectMeta, OwnerReference, Part, read_time, write_time
-from localpv.api.kinds.placing import (
+from localpv.api.kinds.pods import (
     Affinity,
-    NodeAffinity,
-    PodAffinity,
-    PodAffinityTerm,
-    PreferredNodes,
-    PreferredPods,
-    SchedulingGate,
-    Toleration,
-    TopologySpreadConstraint,
-)
-from localpv.api.kinds.pod_volumes import (
     ConfigMapVolumeSource,
     DownwardAPIFile,
     DownwardAPIProjection,
@@ -73,20 +63,26 @@ from localpv.api.kinds.pod_volumes import (
     HostPathVolumeSource,
     KeysProjection,
     KeyToPath,
+    NodeAffinity,
     PersistentVolumeClaimVolumeSource,
-    ProjectedVolumeSource,
-    SecretVolumeSource,
-    ServiceAccountTokenProjection,
-    Volume,
-    VolumeProjection,
-)
-from localpv.api.kinds.pods import (
     Pod,
+    PodAffinity,
+    PodAffinityTerm,
     PodCondition,
     PodDNSConfig,
     PodSecurityContext,
     PodSpec,
     PodStatus,
+    PreferredNodes,
+    PreferredPods,
+    ProjectedVolumeSource,
+    SchedulingGate,
+    SecretVolumeSource,
+    ServiceAccountTokenProjection,
+    Toleration,
+    TopologySpreadConstraint,
+    Volume,
+    VolumeProjection,
 )
 from localpv.api.kinds.volumes import (
     ClaimReference,

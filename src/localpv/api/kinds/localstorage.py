@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from localpv.api.kinds.meta import Kind, Part
-from localpv.api.kinds.placing import Toleration
+from localpv.api.kinds.pods import Toleration
 from localpv.api.resources import Resource
 
 LOCAL_STORAGES = Resource(

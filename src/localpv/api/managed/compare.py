@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, Final, NamedTuple
 
-from localpv.api.managed import elements, fieldset
-from localpv.api.managed.elements import SELF
-from localpv.api.managed.fieldset import FieldSet
+from localpv.api.managed import fieldset
+from localpv.api.managed.fieldset import SELF, FieldSet
 from localpv.api.managed.shape import Kind, Shape
 from localpv.api.objects import Object
+from localpv.api.schema.node import Node
 
 _ABSENT: Final = object()
 _LEAF: Final = Kind.LEAF
@@ -170,7 +170,7 @@ def _keyed(old: list[Any], new: list[Any], shape: Shape, changed: FieldSet, remo
 def _by_element(values: list[Any], shape: Shape) -> dict[str, list[Any]]:
     found: dict[str, list[Any]] = {}
     for value in values:
-        found.setdefault(elements.by_keys(value, shape), []).append(value)
+        found.setdefault(fieldset.by_keys(value, shape), []).append(value)
     return found
 
 
@@ -196,7 +196,7 @@ def _set(old: list[Any], new: list[Any], changed: FieldSet, removed: FieldSet) -
 def _counted(values: list[Any]) -> dict[str, int]:
     found: dict[str, int] = {}
     for value in values:
-        element = elements.by_value(value)
+        element = fieldset.by_value(value)
         found[element] = found.get(element, 0) + 1
     return found
 
@@ -220,7 +220,30 @@ def everything(value: Any, shape: Shape, literal: bool = False) -> FieldSet:
             fields[element] = everything(values[0], shape.item, literal) if len(values) == 1 else {}
     elif kind is Kind.SET:
         for child in value:
-            fields[elements.by_value(child)] = {}
+            fields[fieldset.by_value(child)] = {}
     if len(fields) > 2 and not isinstance(value, dict):
         return fieldset.sort(fields)
     return fields if len(fields) > 1 else {}
+
+
+_NOTHING: Final = Ignored()
+_STATUS: Final = Ignored(("status",))
+_SPEC: Final = Ignored(("spec",))
+_ALL_BUT_STATUS: Final = Ignored(("spec", "metadata"))
+
+_THROUGH_STATUS: Final = {
+    "io.k8s.api.core.v1.Pod": Ignored(("spec",), ("deletionTimestamp", "ownerReferences")),
+    "io.k8s.api.apps.v1.Deployment": Ignored(("spec",), ("labels",)),
+    "io.k8s.api.storage.v1.VolumeAttachment": _ALL_BUT_STATUS,
+    "io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicy": _ALL_BUT_STATUS,
+    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition": _ALL_BUT_STATUS,
+}
+
+
+def put_back(node: Node, subresource: str, *, status_subresource: bool = True) -> Ignored:
+    """What a write through this subresource (empty: the main resource) leaves to others."""
+    if subresource == "status":
+        return _THROUGH_STATUS.get(node.name, _SPEC)
+    if subresource in ("", "finalize") and status_subresource:
+        return _STATUS
+    return _NOTHING

@@ -1,13 +1,64 @@
-"""The entries of metadata.managedFields: who they belong to, their order, and how many there may be."""
+"""Field managers and their entries in metadata.managedFields: names, order, how many there may be."""
 
 from __future__ import annotations
 
 import json
 from typing import Any, Final
 
+from localpv.api import fields
+from localpv.api.fields import FieldErrors
 from localpv.api.managed import fieldset
 from localpv.api.managed.fieldset import FieldSet
+from localpv.api.managed.shape import Kind, Shape
 from localpv.api.objects import Object
+
+LONGEST = 128
+"""Bytes in the name of a field manager."""
+
+
+def manager_from_user_agent(user_agent: str) -> str:
+    """The manager of a client that names none: its program, as the User-Agent tells."""
+    name, size = "", 0
+    for char in user_agent.split("/", 1)[0]:
+        if not char.isprintable():
+            continue
+        size += len(char.encode())
+        if size > LONGEST:
+            break
+        name += char
+    return name
+
+
+def name_of(field_manager: str, user_agent: str) -> str:
+    """Who writes: the manager that the request names, else the client's program, else `unknown`."""
+    return field_manager or manager_from_user_agent(user_agent) or "unknown"
+
+
+def validate_name(field_manager: str, field: str = "fieldManager") -> FieldErrors:
+    """What is wrong with a name."""
+    found: FieldErrors = []
+    if len(field_manager.encode()) > LONGEST:
+        found.append(fields.too_long(field, LONGEST))
+    place = 0
+    # Of a name that is too long the rest does not matter: each problem repeats it.
+    shown = field_manager[:LONGEST]
+    for char in shown:
+        if not char.isprintable():
+            problem = f"invalid character U+{ord(char):04X} (at position {place})"
+            found.append(fields.invalid(field, shown, problem))
+        place += len(char.encode())
+    return found
+
+
+def validate_patch(field_manager: str, *, force: bool | None, is_apply: bool) -> FieldErrors:
+    """What is wrong with the options of a patch, as far as managers go. `force` is None when it was not given."""
+    found: FieldErrors = []
+    if is_apply and not field_manager:
+        found.append(fields.required("fieldManager", "is required for apply patch"))
+    if not is_apply and force is not None:
+        found.append(fields.forbidden("force", "may not be specified for non-apply patch"))
+    return found + validate_name(field_manager)
+
 
 Entry = dict[str, Any]
 
@@ -137,3 +188,30 @@ def capped(entries: list[Entry]) -> list[Entry]:
     for bucket, sets in merged.items():
         kept[bucket]["fieldsV1"] = fieldset.unions(sets)
     return list(kept.values())
+
+
+def settled(found: list[Entry], shape: Shape) -> list[Entry]:
+    """The entries as they are by the present schema. Kubernetes' own kinds do not change under a running server."""
+    if shape.implied is not None:
+        return found
+    settled = []
+    for entry in found:
+        fields = _settled(entry["fieldsV1"], shape)
+        settled.append(entry if fields is entry["fieldsV1"] else {**entry, "fieldsV1": fields})
+    return settled
+
+
+def _settled(fields: FieldSet, shape: Shape) -> FieldSet:
+    if shape.kind is Kind.LEAF:
+        return {}
+    changed: FieldSet = {}
+    for name, below in fields.items():
+        if not below:
+            continue
+        if name.startswith("f:"):
+            inner = shape.fields[name[2:]] if shape.kind in (Kind.STRUCT, Kind.MAP) else None
+        else:
+            inner = shape.item if shape.kind is Kind.KEYED else None
+        if inner is not None and (deeper := _settled(below, inner)) is not below:
+            changed[name] = deeper
+    return {**fields, **changed} if changed else fields

@@ -1,20 +1,145 @@
-"""Sets of fields, held as the JSON that `fieldsV1` is.
+"""Sets of fields, held as the JSON that `fieldsV1` is, and the path elements that they are made of.
 
-A set is a dictionary from path elements (see elements) to the sets below them. `{}` below an element means that the
-element itself is in the set. When there is more below it, the entry "." says so. Sets are kept in one order (the one
-Kubernetes prints), are never changed once made, and may share parts.
+f:NAME      a field of a struct, a key of a map
+k:{...}     the list element with these keys
+v:VALUE     the list element with this value
+i:NUMBER    the list element at this place (read for completeness, never written)
+
+A set is a dictionary from path elements to the sets below them. `{}` below an element means that the element itself is
+in the set. When there is more below it, the entry "." says so. Sets are kept in one order (the one Kubernetes prints),
+are never changed once made, and may share parts.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from localpv.api.managed import elements
 from localpv.api.managed import shape as shapes
-from localpv.api.managed.elements import SELF
 from localpv.api.managed.shape import Kind, Shape
 from localpv.api.schema.node import Node
+
+SELF: Final = "."
+"""Stands beside the path elements below an element, when that element is in the set itself."""
+
+_ESCAPED: Final = re.compile(r'["\\<>&\x00-\x1f\u2028\u2029]')
+
+
+class NotAnElement(ValueError):
+    """This is not how a path element is written."""
+
+
+def quoted(text: str) -> str:
+    """A JSON string as it stands inside a path element: as Go writes it, safe for HTML."""
+    if _ESCAPED.search(text) is None:
+        return f'"{text}"'
+    return f'"{_ESCAPED.sub(_escape, text)}"'
+
+
+def _escape(match: re.Match[str]) -> str:
+    char = match[0]
+    short = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}.get(char)
+    return short or f"\\u{ord(char):04x}"
+
+
+def _json(value: Any) -> str:
+    if type(value) is str:
+        return quoted(value)
+    if value is True:
+        return "true"
+    if value is False:
+        return "false"
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e21:
+        value = int(value)
+    return json.dumps(value, separators=(",", ":"))
+
+
+def by_value(value: Any) -> str:
+    """The path element of an element of a set."""
+    return "v:" + _json(value)
+
+
+def by_keys(element: dict[str, Any], shape: Shape) -> str:
+    """The path element of an element of a keyed list; empty when it has none of its keys."""
+    keys = shape.keys
+    if len(keys) == 1:
+        key = keys[0]
+        value = element.get(key)
+        if type(value) is str and _ESCAPED.search(value) is None:
+            return f'k:{{"{key}":"{value}"}}'
+    defaults = shape.key_defaults
+    parts = []
+    for key in keys:
+        value = element.get(key, defaults.get(key))
+        if value is not None:
+            parts.append(f'"{key}":{_json(value)}')
+    return "k:{" + ",".join(parts) + "}" if parts else ""
+
+
+_RANK: Final = {"v": 2, "i": 3}
+
+
+def _order_of_value(value: Any) -> tuple[int, Any]:
+    # Numbers before strings before booleans, as in Kubernetes; what else JSON has is compared as text.
+    if isinstance(value, bool):
+        return 2, value
+    if isinstance(value, int | float):
+        return 0, value
+    if isinstance(value, str):
+        return 1, value
+    return 3, json.dumps(value, sort_keys=True)
+
+
+def order(element: str) -> tuple[Any, ...]:
+    """Sort key of a path element."""
+    if element.startswith("f:"):
+        return 0, element
+    if element == SELF:
+        return (-1,)
+    kind, text = element[0], element[2:]
+    value = json.loads(text)
+    if kind == "k":
+        return 1, [(name, *_order_of_value(value[name])) for name in sorted(value)]
+    return _RANK[kind], _order_of_value(value)
+
+
+def canonical(name: str) -> str | None:
+    """A path element as we write it; None for a kind of element that we do not know."""
+    if len(name) < 2 or name[1] != ":":
+        raise NotAnElement(f"{name[:100]!r} is not a path element")
+    if name[0] == "f":
+        return name
+    if name[0] not in "kvi":
+        return None
+    try:
+        value = json.loads(name[2:])
+    except (ValueError, RecursionError) as error:
+        raise NotAnElement(f"{name[:100]!r} is not a path element") from error
+    match name[0], value:
+        case "k", dict():
+            return "k:{" + ",".join(f"{_json(key)}:{_json(value[key])}" for key in sorted(value)) + "}"
+        case "v", _:
+            return by_value(value)
+        case "i", int():
+            return f"i:{value}"
+    raise NotAnElement(f"{name[:100]!r} is not a path element")
+
+
+def element_shown(element: str) -> str:
+    kind, text = element[0], element[2:]
+    if kind == "f":
+        return "." + text
+    value = json.loads(text)
+    if kind == "k":
+        return "[" + ",".join(f"{key}={_shown_value(value[key])}" for key in sorted(value)) + "]"
+    return f"[={_shown_value(value)}]" if kind == "v" else f"[{text}]"
+
+
+def _shown_value(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
 
 FieldSet = dict[str, Any]
 
@@ -27,7 +152,7 @@ def sort(fields: FieldSet) -> FieldSet:
     """The same elements in the order in which they are printed; the sets below them are left as they are."""
     names = list(fields)
     if any(name[0] in "kvi" for name in names):
-        names.sort(key=elements.order)
+        names.sort(key=order)
     else:
         names.sort()  # "." comes before "f:"
     return {name: fields[name] for name in names}
@@ -45,8 +170,8 @@ def parse(fields: Any) -> FieldSet:
         if name == SELF:
             continue
         try:
-            element = elements.canonical(name)
-        except elements.NotAnElement as error:
+            element = canonical(name)
+        except NotAnElement as error:
             raise NotAFieldSet(str(error)) from error
         if element is not None:
             parsed[element] = _parse_below(below)
@@ -86,13 +211,13 @@ def mentioned(value: Any, shape: Shape) -> FieldSet:
         case Kind.KEYED if isinstance(value, list):
             seen: set[str] = set()
             for child in value:
-                element = elements.by_keys(child, shape)
+                element = by_keys(child, shape)
                 below = {} if element in seen else mentioned(child, shape.item)
                 fields[element] = {SELF: {}, **below} if below else below
                 seen.add(element)
             return sort(fields)
         case Kind.SET if isinstance(value, list):
-            return sort({elements.by_value(child): {} for child in value})
+            return sort({by_value(child): {} for child in value})
     return fields
 
 
@@ -245,4 +370,4 @@ def paths(fields: FieldSet) -> Iterator[tuple[str, ...]]:
 
 def shown(path: tuple[str, ...]) -> str:
     """A path for people: `.spec.containers[name="web"].image`."""
-    return "".join(map(elements.shown, path))
+    return "".join(map(element_shown, path))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from localpv.api.managed import compare, entries, fieldset, resets, settle
+from localpv.api.managed import compare, entries, fieldset
 from localpv.api.managed import shape as shapes
 from localpv.api.managed.compare import Comparison
 from localpv.api.managed.entries import Entry
@@ -30,12 +30,12 @@ def on_update(
     """
     metadata = new_obj.setdefault("metadata", {})
     shape = shapes.root(node)
-    before = settle.entries(_owners(metadata, old_obj, subresource), shape)
+    before = entries.settled(_owners(metadata, old_obj, subresource), shape)
     if not before and old_obj is not None:
         # Nobody kept track of this object so far, and a change to it is no reason to start.
         metadata.pop("managedFields", None)
         return
-    ignored = resets.of(node, subresource, status_subresource=status_subresource)
+    ignored = compare.put_back(node, subresource, status_subresource=status_subresource)
     comparison = compare.objects(old_obj or {}, new_obj, shape, ignored)
     after = _after(before, comparison, manager or "unknown", operation, subresource, time, api_version)
     if after:

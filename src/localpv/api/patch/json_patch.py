@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 from localpv import errors
-from localpv.api.patch.values import copied, refusing_deep_nesting, same
+from localpv.api.patch.merge_patch import copied, refusing_deep_nesting, same
 
 MAX_OPERATIONS = 10_000
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from localpv import errors
 from localpv.api.objects import Object
-from localpv.api.patch.values import copied, refusing_deep_nesting
+from localpv.api.patch.merge_patch import copied, refusing_deep_nesting
 from localpv.api.schema.node import Node, Type
 
 _PATCH = "$patch"

@@ -8,9 +8,8 @@ from typing import Any
 
 from localpv.api import fields
 from localpv.api.fields import FieldErrors
-from localpv.api.schema import formats, patterns
-from localpv.api.schema.node import Node
-from localpv.api.schema.values import check_values
+from localpv.api.schema import formats
+from localpv.api.schema.node import Node, check_values
 
 Schema = dict[str, Any]
 
@@ -63,7 +62,7 @@ def _text(schema: Schema) -> Check:
             return [fields.too_long(path, longest)]
         if shortest is not None and len(value) < shortest:
             return [fields.invalid(path, value, f"must be at least {shortest} characters long")]
-        if pattern and not patterns.found(pattern, value):
+        if pattern and not formats.found(pattern, value):
             return [fields.invalid(path, value, f"must match the pattern '{pattern}'")]
         return []
 

@@ -6,8 +6,7 @@ import contextlib
 import json
 from typing import Any, Final
 
-from localpv.api.schema.node import Node, Type
-from localpv.api.schema.places import Place, spelled
+from localpv.api.schema.node import Node, Place, Type, spelled
 
 MOST_FINDINGS: Final = 100
 """Fields that are told of; Kubernetes has the same limit."""

@@ -7,9 +7,7 @@ from typing import Any, Final
 
 from localpv.api.fields import FieldError, FieldErrors, invalid
 from localpv.api.schema import catalogue, constraints, structural_rules, walk
-from localpv.api.schema.defaults import fresh
-from localpv.api.schema.node import MISSING, ListKind, Node, Type
-from localpv.api.schema.values import check_values
+from localpv.api.schema.node import MISSING, ListKind, Node, Type, check_values, fresh
 
 Schema = dict[str, Any]
 

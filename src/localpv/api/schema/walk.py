@@ -1,8 +1,8 @@
 """Taking in an object that a client sent: one pass that prunes, checks types and normalises, in place.
 
 Every write goes through here, so this is written for speed: nothing is copied, and a path is only spelled out when
-something is wrong with the field it names. What happens after taking in is in `defaults` and `values`; all of
-it can be called through this module.
+something is wrong with the field it names. What happens after taking in (defaults, checks of values) can be
+called through this module too.
 """
 
 from __future__ import annotations
@@ -14,11 +14,8 @@ from localpv.api import fields
 from localpv.api.fields import FieldErrors
 from localpv.api.objects import Object
 from localpv.api.schema import scalars
-from localpv.api.schema.defaults import apply_defaults
 from localpv.api.schema.duplicates import MOST_FINDINGS, duplicate_fields, findings
-from localpv.api.schema.node import MISSING, Node, Type
-from localpv.api.schema.places import Place, spelled
-from localpv.api.schema.values import check_values
+from localpv.api.schema.node import MISSING, Node, Place, Type, apply_defaults, check_values, spelled
 
 __all__ = ["Taken", "apply_defaults", "check_values", "duplicate_fields", "findings", "take_in"]
 

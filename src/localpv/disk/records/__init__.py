@@ -3,7 +3,6 @@
 protocol   what can be done with records; read this first
 api        LocalDisks at an API server
 folder     the same records as files, for a node that must do without the kind
-feed       what both sides tell their watchers
 names      what a record is called
 """
 

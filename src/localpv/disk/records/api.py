@@ -1,14 +1,14 @@
 """LocalDisks at an API server.
 
 Agent and manager each come with a client of their own, whose name stands in managedFields beside the fields it wrote.
+All that follow the records of one `ApiRecords` share a watch, and see at once what any of them has written through it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 import msgspec
@@ -17,11 +17,9 @@ from localpv import errors
 from localpv.api.kinds import Part
 from localpv.api.kinds.localdisk import LocalDisk, LocalDiskSpec, LocalDiskStatus
 from localpv.api.patch import merge_patch
-from localpv.client.cache import Cache
 from localpv.client.client import Client
+from localpv.client.informer import Handler, SharedInformer
 from localpv.client.objects import EVERYTHING, Selection
-from localpv.disk.records.feed import Feed
-from localpv.disk.records.protocol import Event
 from localpv.runtime.clock import Clock, SystemClock
 
 UNLOCKED_TRIES = 5
@@ -34,7 +32,7 @@ class ApiRecords:
     def __init__(self, client: Client, *, node: str = "", clock: Clock | None = None) -> None:
         self._objects = client.objects(LocalDisk)
         self._selection = Selection(fields=f"spec.nodeName={node}") if node else EVERYTHING
-        self._clock = clock or SystemClock()
+        self._informer = SharedInformer(self._objects, clock=clock or SystemClock(), selection=self._selection)
 
     async def get(self, name: str) -> LocalDisk | None:
         return await self._objects.find(name)
@@ -43,7 +41,8 @@ class ApiRecords:
         return (await self._objects.list(self._selection)).items
 
     async def create(self, disk: LocalDisk) -> LocalDisk:
-        return await self._objects.create(msgspec.structs.replace(disk, status=LocalDiskStatus()))
+        bare = msgspec.structs.replace(disk, status=LocalDiskStatus())
+        return self._informer.wrote(await self._objects.create(bare))
 
     async def write_spec(self, disk: LocalDisk, spec: LocalDiskSpec) -> LocalDisk:
         return await self._write(disk, "spec", difference(disk.spec, spec))
@@ -54,16 +53,23 @@ class ApiRecords:
 
     async def delete(self, disk: LocalDisk) -> None:
         meta = disk.metadata
+        left = None
         with contextlib.suppress(errors.NotFound):
-            await self._objects.delete(meta.name, uid=meta.uid, resource_version=meta.resource_version)
+            left = await self._objects.delete(meta.name, uid=meta.uid, resource_version=meta.resource_version)
+        if left is None:
+            self._informer.deleted(disk)
+        else:
+            self._informer.wrote(left)
 
-    async def watch(self) -> AsyncGenerator[Event, None]:
-        feed = Feed()
-        cache = Cache(self._objects, clock=self._clock, selection=self._selection)
-        cache.on_change(feed.tell)
-        async with aclosing(feed.events()) as events, _following(cache, feed):
-            async for event in events:
-                yield event
+    async def follow(self, handler: Handler[LocalDisk], *, synced: Callable[[], None]) -> None:
+        async with self._informer.following() as running:
+            self._informer.add_event_handler(handler)
+            try:
+                await _first(running, self._informer.wait_synced())
+                synced()
+                await asyncio.shield(running)
+            finally:
+                self._informer.remove_event_handler(handler)
 
     async def _write(
         self, disk: LocalDisk, part: str, patch: dict[str, Any], *, subresource: str = "", locked: bool = True
@@ -74,7 +80,7 @@ class ApiRecords:
         for tries_left in reversed(range(1 if locked else UNLOCKED_TRIES)):
             body = {"metadata": {"resourceVersion": version}, part: patch}
             try:
-                return await self._objects.patch(name, body, subresource=subresource)
+                return self._informer.wrote(await self._objects.patch(name, body, subresource=subresource))
             except errors.Conflict:
                 if not tries_left:
                     raise
@@ -86,27 +92,15 @@ class ApiRecords:
         raise AssertionError("the last try returns or raises")
 
 
-@contextlib.asynccontextmanager
-async def _following(cache: Cache[LocalDisk], feed: Feed) -> AsyncGenerator[None, None]:
-    """Keep the cache running for the time of the with-block."""
-
-    async def follow() -> None:
-        try:
-            await cache.run()
-        except Exception as error:
-            feed.fail(error)
-
-    async def tell_synced() -> None:
-        await cache.wait_synced()
-        feed.synced(cache.resource_version)
-
-    tasks = [asyncio.create_task(follow()), asyncio.create_task(tell_synced())]
+async def _first(running: asyncio.Task[None], wanted: Coroutine[Any, Any, None]) -> None:
+    """Wait for something while a task runs; if that fails first, so does this."""
+    waiting = asyncio.ensure_future(wanted)
     try:
-        yield
+        await asyncio.wait({running, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        if running.done():
+            running.result()
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        waiting.cancel()
 
 
 def difference(old: Part, new: Part) -> dict[str, Any]:

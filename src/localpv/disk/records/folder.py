@@ -13,8 +13,7 @@ import fcntl
 import logging
 import os
 import uuid
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,8 +26,7 @@ from localpv.api.kinds import ObjectMeta, Part
 from localpv.api.kinds.localdisk import LOCAL_DISKS, LocalDisk, LocalDiskSpec, LocalDiskStatus
 from localpv.api.patch import merge_patch
 from localpv.client.codec import TypedCodec
-from localpv.disk.records.feed import Feed
-from localpv.disk.records.protocol import Event
+from localpv.client.informer import Handler
 from localpv.runtime.clock import Clock, SystemClock
 
 ENDING = ".json"
@@ -51,7 +49,7 @@ class FolderRecords:
         self._folder = folder
         self._clock = clock or SystemClock()
         self._records: dict[str, LocalDisk] = {}
-        self._feeds: set[Feed] = set()
+        self._handlers: list[Handler[LocalDisk]] = []
         self._writing = asyncio.Lock()
         self._version = 0
         self._lock_file: int | None = None
@@ -140,18 +138,15 @@ class FolderRecords:
 
         await self._change(disk.metadata.name, deleted)
 
-    async def watch(self) -> AsyncGenerator[Event, None]:
-        feed = Feed()
-        for disk in self._records.values():
-            feed.tell(None, disk)
-        feed.synced(str(self._version))
-        self._feeds.add(feed)
+    async def follow(self, handler: Handler[LocalDisk], *, synced: Callable[[], None]) -> None:
+        for disk in [*self._records.values()]:
+            handler(None, disk)
+        self._handlers.append(handler)
         try:
-            async with aclosing(feed.events()) as events:
-                async for event in events:
-                    yield event
+            synced()
+            await asyncio.get_running_loop().create_future()
         finally:
-            self._feeds.discard(feed)
+            self._handlers.remove(handler)
 
     async def _update(self, disk: LocalDisk, written: Callable[[LocalDisk], LocalDisk], *, locked: bool) -> LocalDisk:
         name = disk.metadata.name
@@ -193,8 +188,8 @@ class FolderRecords:
         else:
             self._records[name] = new
         if new != old:
-            for feed in self._feeds:
-                feed.tell(old, new)
+            for handler in [*self._handlers]:
+                handler(old, new)
 
     def _found(self, name: str) -> LocalDisk | None:
         """The record as it is in its file."""

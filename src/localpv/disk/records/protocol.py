@@ -3,18 +3,16 @@
 - A record that is created has no status yet; whoever creates it writes that next.
 - Writing takes the record as it was read and what its spec or status shall be. Only the difference is sent, so fields
   that this version does not know stay as they are. Somebody else's write in between is a Conflict: read again.
-- Nothing is told to watchers, and no call returns, before it is safe on disk.
+- Nothing is told to who follows, and no call returns, before it is safe on disk.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from localpv.api.kinds.localdisk import LocalDisk, LocalDiskSpec, LocalDiskStatus
-from localpv.client.watching import Changed, Deleted, Synced
-
-Event = Changed[LocalDisk] | Deleted[LocalDisk] | Synced
+from localpv.client.informer import Handler
 
 
 class Records(Protocol):
@@ -40,9 +38,9 @@ class Records(Protocol):
     async def delete(self, disk: LocalDisk) -> None:
         """Delete the record if it still is as it was read; Conflict when not. That it is gone already is fine."""
 
-    def watch(self) -> AsyncGenerator[Event, None]:
-        """Every record, then Synced, then each change for as long as the caller listens; close it with `aclosing`.
+    async def follow(self, handler: Handler[LocalDisk], *, synced: Callable[[], None]) -> None:
+        """Tell the handler of every record, call `synced`, and tell it of each change until cancelled.
 
-        Only the newest state of a record is told: a slow listener skips what lies between and misses no end. Trouble
-        with the server is waited out.
+        The handler gets the record before and after, and must not wait. What was written through these records it has
+        been told when the write returns, and once. Trouble with the server is waited out.
         """

@@ -7,9 +7,8 @@ import time
 from aiohttp import web
 
 from localpv.api.resources import REVIEWS
-from localpv.engine.apiserver.auth import authentication, impersonation, node_rule
-from localpv.engine.apiserver.auth.attributes import Attributes, forbidden
-from localpv.engine.apiserver.auth.identity import User
+from localpv.engine.apiserver.auth import authentication, node_rule
+from localpv.engine.apiserver.auth.identity import Attributes, User, forbidden
 from localpv.engine.apiserver.auth.lookup import RBAC_PREFIXES, TOKEN_PREFIXES, Objects
 from localpv.engine.apiserver.auth.rbac import Authorizer
 from localpv.engine.apiserver.auth.tokens import Tokens
@@ -40,7 +39,7 @@ class Access:
             now=time.time(),
         )
         if any(name[:12].lower() == "impersonate-" for name in headers):
-            return impersonation.apply(user, headers.items(), self.authorizer)
+            return authentication.impersonate(user, headers.items(), self.authorizer)
         return user
 
     def require(self, user: User, attributes: Attributes) -> None:

@@ -8,8 +8,8 @@ import msgspec
 
 from localpv.api import status, well_known
 from localpv.api.objects import Object
-from localpv.engine.apiserver.auth import escalation, node_rule
-from localpv.engine.apiserver.auth.attributes import Attributes
+from localpv.engine.apiserver.auth import node_rule, rbac
+from localpv.engine.apiserver.auth.identity import Attributes
 from localpv.engine.apiserver.auth.rbac import Authorizer
 from localpv.engine.apiserver.call import Call
 from localpv.engine.store.store import Store
@@ -104,7 +104,7 @@ class Admission:
         if call.user.is_master:
             return
         if obj is not None:
-            escalation.check(call.user, resource, obj, old, self._authorizer)
+            rbac.check_escalation(call.user, resource, obj, old, self._authorizer)
         if resource.plural == node_rule.LOCAL_DISKS and resource.group == node_rule.GROUP:
             self._only_own_disks(call, obj, old)
 

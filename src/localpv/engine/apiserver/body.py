@@ -1,4 +1,4 @@
-"""Bodies of requests: from bytes to an object that fits the schema of its kind."""
+"""Bodies of requests: read in bounded time and size, from bytes to an object that fits the schema of its kind."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
+from aiohttp import web
 
 from localpv.api import media_types, objects, status, yamls
 from localpv.api.fields import FieldErrors, invalid
@@ -14,7 +15,7 @@ from localpv.api.objects import Object
 from localpv.api.schema import walk
 from localpv.api.schema.node import Node
 from localpv.engine.apiserver.call import Call
-from localpv.errors import BadRequest, UnsupportedMediaType
+from localpv.errors import BadRequest, GatewayTimeout, TooLarge, UnsupportedMediaType
 
 MAX_BYTES = 3 << 20
 """Largest body that is read; kube-apiserver has the same limit."""
@@ -272,3 +273,43 @@ def _name(obj: Object) -> str:
     metadata = obj.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else ""
     return name if isinstance(name, str) else ""
+
+
+BODY_SECONDS = 60.0
+"""How long a client may take to send the body of a request."""
+
+TAKE_SECONDS = 60.0
+"""How long a client may take for one piece of a long list; then it is taken for gone."""
+
+
+async def read(request: web.BaseRequest) -> bytes:
+    """The whole body of a request."""
+    if request.content_length is not None and request.content_length > MAX_BYTES:
+        raise _too_large()
+    pieces, size = [], 0
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            async for piece in request.content.iter_any():
+                pieces.append(piece)
+                size += len(piece)
+                if size > MAX_BYTES:
+                    raise _too_large()
+    except TimeoutError:
+        raise GatewayTimeout(f"the body of the request did not come within {BODY_SECONDS:g} s") from None
+    return b"".join(pieces)
+
+
+def _too_large() -> TooLarge:
+    return TooLarge(f"the body of the request is larger than the limit of {MAX_BYTES} bytes")
+
+
+async def send(response: web.StreamResponse, *pieces: bytes) -> None:
+    """Pieces of a long answer, or its end; ConnectionResetError when the client does not take them."""
+    try:
+        async with asyncio.timeout(TAKE_SECONDS):
+            for piece in pieces:
+                await response.write(piece)
+            if not pieces:
+                await response.write_eof()
+    except TimeoutError:
+        raise ConnectionResetError("the client does not read the answer") from None

@@ -12,25 +12,24 @@ import msgspec
 from aiohttp import web
 
 from localpv.api import selectors, status
-from localpv.api.managed import managers
+from localpv.api.managed import entries
 from localpv.api.resources import BINDINGS
 from localpv.api.selectors import FieldSelector, FieldTerm
-from localpv.engine.apiserver import addresses, body, negotiation, presentation, request_info, responses, transfer
+from localpv.engine.apiserver import body, request_info, responses
 from localpv.engine.apiserver.access import Access
-from localpv.engine.apiserver.addresses import Address
-from localpv.engine.apiserver.auth import reviews, token_request
+from localpv.engine.apiserver.auth import reviews
 from localpv.engine.apiserver.auth.identity import User
 from localpv.engine.apiserver.bounds import LOGIN_DELAY, Bounds, FailedLogins, InFlight, Seat
 from localpv.engine.apiserver.call import Call, Reply, check_write_options
 from localpv.engine.apiserver.connections import of_request
-from localpv.engine.apiserver.negotiation import Form
 from localpv.engine.apiserver.nonresource_paths import UNKNOWN, PlainPaths
 from localpv.engine.apiserver.observing import Observer
 from localpv.engine.apiserver.openapi.documents import Documents
 from localpv.engine.apiserver.pod_subresources import Insides
 from localpv.engine.apiserver.registry import Kind, Kinds
-from localpv.engine.apiserver.revisions import Revisions
-from localpv.engine.apiserver.shapes import Shapes
+from localpv.engine.apiserver.request_info import Address
+from localpv.engine.apiserver.responses import Form
+from localpv.engine.apiserver.selection import Revisions
 from localpv.engine.apiserver.storage import Storage, decode, encode
 from localpv.engine.apiserver.verbs import create as creating
 from localpv.engine.apiserver.verbs import delete as deleting
@@ -40,6 +39,7 @@ from localpv.engine.apiserver.verbs import patch as patching
 from localpv.engine.apiserver.verbs import subresources
 from localpv.engine.apiserver.verbs import update as updating
 from localpv.engine.apiserver.verbs import watch as watching
+from localpv.engine.apiserver.verbs.subresources import Shapes
 from localpv.engine.store.store import Store
 from localpv.errors import (
     ApiError,
@@ -157,12 +157,12 @@ class Handler:
     async def _dispatch(
         self, request: web.BaseRequest, path: str, text: str, user: User, seat: Seat | None, asked: _Asked
     ) -> web.StreamResponse:
-        address = addresses.parse(path)
+        address = request_info.parse_path(path)
         if address is None:
             return await self._plain.answer(request, path, user)
         kind = self._kinds.find(address.group, address.version, address.plural)
         try:
-            query = addresses.parse_query(text)
+            query = request_info.parse_query(text)
         except ValueError:
             raise BadRequest("the query of the request has too many options") from None
         attributes = request_info.attributes(request.method, path, address, query)
@@ -211,7 +211,7 @@ class Handler:
         if kind.deprecation:
             call.warnings.append(kind.deprecation)
         tables = resource not in self._access.reviews and address.subresource in ("", "status", "scale", "exec")
-        form = negotiation.form(request.headers.get("Accept", ""), tables=tables)
+        form = responses.asked_form(request.headers.get("Accept", ""), tables=tables)
         if address.subresource in ("log", "exec"):
             return await self.insides.answer(request, call, verb)
         if verb == "get":
@@ -222,12 +222,12 @@ class Handler:
             return await self._stream(request, call, listing.body(page, call, form), form, pretty=pretty)
         if verb == "watch":
             return await self._watch(request, call, form)
-        raw = await transfer.read(request)
+        raw = await body.read(request)
         content_type = request.headers.get("Content-Type", "")
         raw = await body.json_of_yaml(
             raw, content_type, self._large_yaml, most=body.most_values(call), repeated=call.repeated_keys
         )
-        call.manager = managers.name_of(query.get("fieldManager", ""), request.headers.get("User-Agent", ""))
+        call.manager = entries.name_of(query.get("fieldManager", ""), request.headers.get("User-Agent", ""))
         try:
             if verb in ("delete", "deletecollection"):
                 reply = await self._delete(call, verb, raw, request.content_type)
@@ -322,7 +322,7 @@ class Handler:
 
     def _token(self, call: Call, value: Any, raw: bytes) -> Reply:
         access = self._access
-        answer = token_request.token_request(
+        answer = reviews.token_request(
             self._shapes.take_in(value, "TokenRequest", call, raw),
             access.objects.get("serviceaccounts", call.namespace, call.name),
             namespace=call.namespace,
@@ -341,7 +341,7 @@ class Handler:
             obj = reply.obj or decode(value)
             if obj.get("kind") == call.kind.resource.kind:
                 include = call.query.get("includeObject", "")
-                value = encode(presentation.one(call.kind, obj, form, include=include))
+                value = encode(responses.one(call.kind, obj, form, include=include))
         if "pretty" in call.query and call.flag("pretty"):
             value = msgspec.json.format(value, indent=2)
         response = web.Response(
@@ -369,10 +369,10 @@ class Handler:
             call, web.StreamResponse(headers={"Content-Type": form.content_type, **responses.headers()})
         )
         await response.prepare(request)
-        await transfer.send(response, first, second)
+        await body.send(response, first, second)
         async for piece in pieces:
-            await transfer.send(response, piece)
-        await transfer.send(response)
+            await body.send(response, piece)
+        await body.send(response)
         return response
 
     async def _watch(self, request: web.BaseRequest, call: Call, form: Form) -> web.StreamResponse:

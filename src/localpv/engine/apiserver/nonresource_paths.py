@@ -8,7 +8,7 @@ from collections.abc import Callable
 from aiohttp import web
 
 from localpv.api import media_types
-from localpv.engine.apiserver import addresses, discovery
+from localpv.engine.apiserver import discovery, request_info
 from localpv.engine.apiserver.access import Access
 from localpv.engine.apiserver.auth.identity import User
 from localpv.engine.apiserver.openapi.documents import Documents
@@ -59,7 +59,7 @@ class PlainPaths:
                 accept=accept,
                 if_none_match=etag,
                 accept_encoding=request.headers.get("Accept-Encoding", ""),
-                hash=addresses.parse_query(request.raw_path.partition("?")[2]).get("hash", ""),
+                hash=request_info.parse_query(request.raw_path.partition("?")[2]).get("hash", ""),
             )
         else:
             answer = discovery.respond(path, accept, self._kinds.resources(), if_none_match=etag, address=request.host)

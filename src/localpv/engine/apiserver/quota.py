@@ -7,12 +7,12 @@ that is the way out.
 from __future__ import annotations
 
 from localpv.api.status import qualified
-from localpv.engine.apiserver.auth import default_roles, node_rule
+from localpv.engine.apiserver import bootstrap
+from localpv.engine.apiserver.auth import node_rule
 from localpv.engine.apiserver.auth.identity import NODES, User, split_account
 from localpv.engine.apiserver.bounds import Bounds
 from localpv.engine.apiserver.call import ENGINE, Call
-from localpv.engine.store.table import Row
-from localpv.engine.store.usage import Usage, namespace_of, size
+from localpv.engine.store.table import Row, Usage, counted_size, namespace_of
 from localpv.errors import TooLarge, TooManyRequests
 
 MAX_OBJECT_BYTES = 3 << 19
@@ -24,7 +24,7 @@ NAMESPACE_SHARE = 2
 RESERVE = 8
 """This part, an eighth, is kept for what keeps the cluster going."""
 
-_SYSTEM_NAMESPACES = ("", default_roles.SYSTEM, "kube-node-lease")
+_SYSTEM_NAMESPACES = ("", bootstrap.SYSTEM, "kube-node-lease")
 """Where the cluster has its own objects: leases, and nodes, disks and volumes, which are in no namespace."""
 
 
@@ -37,7 +37,7 @@ class Quota:
 
     def check(self, call: Call, key: str, row: Row, before: Row | None) -> None:
         """Raises TooLarge or TooManyRequests."""
-        growth = size(row) - size(before)
+        growth = counted_size(row) - counted_size(before)
         if growth <= 0 or call.user is ENGINE:
             return  # what upkeep writes ends things or is little, and refusing it would keep others from their end
         if len(row.value) > MAX_OBJECT_BYTES:
@@ -73,5 +73,5 @@ def _is_ours(user: User) -> bool:
         user.is_master
         or NODES in user.groups
         or node_rule.AGENTS in user.groups
-        or (account is not None and account[0] == default_roles.SYSTEM)
+        or (account is not None and account[0] == bootstrap.SYSTEM)
     )

@@ -14,7 +14,7 @@ from typing import Any
 
 from aiohttp import web
 
-from localpv.engine.apiserver import assembly, bootstrap, certificates
+from localpv.engine.apiserver import bootstrap, certificates, registry
 from localpv.engine.apiserver.access import Access
 from localpv.engine.apiserver.admission import Admission, StoredObjects
 from localpv.engine.apiserver.auth.rbac import Authorizer
@@ -30,11 +30,11 @@ from localpv.engine.apiserver.controllers.protection import Protection
 from localpv.engine.apiserver.handler import Handler
 from localpv.engine.apiserver.kinds.base import Gates
 from localpv.engine.apiserver.observing import Observer, Unobserved
-from localpv.engine.apiserver.pod_access import PodAccess
+from localpv.engine.apiserver.pod_subresources import PodAccess
 from localpv.engine.apiserver.quota import Quota
-from localpv.engine.apiserver.shapes import Shapes
 from localpv.engine.apiserver.storage import Storage
 from localpv.engine.apiserver.verbs.create import create_object
+from localpv.engine.apiserver.verbs.subresources import Shapes
 from localpv.engine.store.store import Store
 from localpv.errors import AlreadyExists, StartError
 
@@ -79,7 +79,7 @@ class ApiServer:
         self._observer = observer or Unobserved()
         self.store = Store(settings.data, durable=settings.durable)
         self.objects = StoredObjects(self.store)
-        self.kinds, self.catalogue = assembly.kinds(gates=settings.gates, objects=self.objects)
+        self.kinds, self.catalogue = registry.kinds(gates=settings.gates, objects=self.objects)
         self._runner: web.ServerRunner | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._ready = False
@@ -136,7 +136,7 @@ class ApiServer:
             furnishing=lambda name: bootstrap.service_account_defaults(name, ca),
         )
         protection = Protection(store=store, kinds=kinds, storage=self.storage)
-        documents = assembly.documents(kinds, self.catalogue)
+        documents = registry.documents(kinds, self.catalogue)
         kinds.on_change(documents.invalidate)
         self._handler = Handler(
             store=store,

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Sequence
 from localpv import errors
 from localpv.api import well_known
 from localpv.api.kinds import PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
-from localpv.client.cache import Cache, Index
 from localpv.client.client import Client
 from localpv.engine.binder import claims, defaults
 from localpv.engine.binder.unbound_claims import Waiting
@@ -27,7 +26,7 @@ from localpv.runtime.controller import Controller, Done, LookAgain, Outcome, Rec
 from localpv.runtime.group import Group
 from localpv.runtime.queue import WorkQueue
 from localpv.volume import fit
-from localpv.volume.informers import VolumeInformers
+from localpv.volume.informers import BY_CLAIM, VolumeInformers, claims_of
 
 WORKERS = 64
 """Claims, and as many volumes, that are worked on at the same time: each mostly waits for the server's disk."""
@@ -36,19 +35,18 @@ PATIENCE_SECONDS = 0.5
 """How long a claim waits for any volume before people are told. Mostly its volume is just being made Available."""
 
 BY_VOLUME = "volume"
-BY_CLAIM = "claim"
 
 
 class Binder:
-    """Runs until cancelled, beside the informers it is given, whose claims have the indexes `INDEXES`."""
+    """Runs until cancelled, beside the informers it is given."""
 
     def __init__(self, client: Client, *, informers: VolumeInformers, clock: Clock, workers: int = WORKERS) -> None:
         self._clock = clock
         self._workers = workers
         self._claims, self._volumes, self._volume_index = informers.claims, informers.volumes, informers.volume_index
-        self._informers_ready = informers.ready
-        self._classes = Cache(client.objects(StorageClass), clock=clock)
-        self._pods = Cache(client.objects(Pod), clock=clock, indexes={BY_CLAIM: _claims_of})
+        self._classes, self._pods = informers.informer(StorageClass), informers.informer(Pod)
+        self._claims.add_indexers({BY_VOLUME: _volume_of})
+        self._pods.add_indexers({BY_CLAIM: claims_of})
         self._volume_objects = client.objects(PersistentVolume)
         self._events = ApiEvents(client, component=claim_events.COMPONENT, clock=clock)
         self._teller = Teller(self._events)
@@ -77,15 +75,14 @@ class Binder:
     async def run(self) -> None:
         """Serve until cancelled."""
         # Nothing is decided before both sides are known: a claim whose volume was not heard of yet is not lost.
-        await self._informers_ready()
-        self._volumes.on_change(self._volume_changed)
-        self._claims.on_change(self._claim_changed)
-        self._classes.on_change(self._class_changed)
-        self._pods.on_change(self._pod_changed)
+        for informer in (self._volumes, self._claims, self._classes, self._pods):
+            await informer.wait_synced()
+        self._volumes.add_event_handler(self._volume_changed)
+        self._claims.add_event_handler(self._claim_changed)
+        self._classes.add_event_handler(self._class_changed)
+        self._pods.add_event_handler(self._pod_changed)
         group = Group(clock=self._clock)
         group.add("events", self._events.run)
-        for name, cache in (("classes", self._classes), ("pods", self._pods)):
-            group.add(name, cache.run, ready=cache.wait_synced)
         group.add("binder of volumes", self._controller("volumes", self._keeper.look, self._volume_queue).run)
         group.add("binder of claims", self._controller("claims", self._look_at_claim, self._claim_queue).run)
         await group.run(on_ready=self._ready.set)
@@ -96,7 +93,7 @@ class Binder:
     # Claims.
 
     async def _look_at_claim(self, key: str) -> Outcome:
-        claim = self._claims.get(key)
+        claim = self._claims.by_key(key)
         if claim is None:
             return Done()
         self._waiting.remove(key)
@@ -148,7 +145,7 @@ class Binder:
         Not the claim itself: it is tried again after a while, and to look at once would be to fail on the same view.
         """
         self._volume_queue.add(name)
-        volume = self._volumes.get(name)
+        volume = self._volumes.by_key(name)
         reference = volume.spec.claim_ref if volume is not None else None
         if reference is not None and (key := f"{reference.namespace}/{reference.name}") != claim_key:
             self._claim_queue.add(key)
@@ -184,7 +181,7 @@ class Binder:
     def _volume_changed(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
         volume = new or old
         assert volume is not None
-        if self._volumes.own and volume.key in self._promised:
+        if self._writes.own and volume.key in self._promised:
             return  # a step of a binding, by whoever takes the next
         if new is None:
             self._teller.forget(volume.key)
@@ -193,7 +190,7 @@ class Binder:
         references = {one.spec.claim_ref for one in (old, new) if one is not None and one.spec.claim_ref is not None}
         for reference in references:
             self._claim_queue.add(f"{reference.namespace}/{reference.name}")
-        for claim in self._claims.cache.find(BY_VOLUME, volume.key):
+        for claim in self._claims.find(BY_VOLUME, volume.key):
             self._claim_queue.add(claim.key)
         if new is not None:
             self._offer(new.key)
@@ -201,7 +198,7 @@ class Binder:
     def _claim_changed(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
         claim = new or old
         assert claim is not None
-        if self._claims.own and claim.spec.volume_name in self._promised:
+        if self._writes.own and claim.spec.volume_name in self._promised:
             return
         if new is None:
             self._forget(claim.key)
@@ -217,7 +214,7 @@ class Binder:
     def _class_changed(self, old: StorageClass | None, new: StorageClass | None) -> None:
         changed = new or old
         assert changed is not None
-        for claim in self._claims:
+        for claim in self._claims.list():
             unbound = well_known.BIND_COMPLETED not in claim.metadata.annotations
             if unbound and (fit.class_of(claim) == changed.key or not fit.names_class(claim)):
                 self._claim_queue.add(claim.key)
@@ -225,8 +222,8 @@ class Binder:
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         pod = new or old
         assert pod is not None
-        for key in _claims_of(pod):
-            claim = self._claims.get(key)
+        for key in claims_of(pod):
+            claim = self._claims.by_key(key)
             if claim is not None and well_known.BIND_COMPLETED not in claim.metadata.annotations:
                 self._claim_queue.add(key)
 
@@ -241,18 +238,6 @@ class Binder:
 
 def _volume_of(claim: PersistentVolumeClaim) -> Iterable[str]:
     return (claim.spec.volume_name,) if claim.spec.volume_name else ()
-
-
-def _claims_of(pod: Pod) -> Iterable[str]:
-    meta = pod.metadata
-    for volume in pod.spec.volumes:
-        if volume.persistent_volume_claim is not None:
-            yield f"{meta.namespace}/{volume.persistent_volume_claim.claim_name}"
-        elif volume.ephemeral is not None:
-            yield f"{meta.namespace}/{meta.name}-{volume.name}"
-
-
-INDEXES: dict[str, Index[PersistentVolumeClaim]] = {BY_VOLUME: _volume_of}
 
 
 def _whose(claim: PersistentVolumeClaim) -> tuple[str, str]:

@@ -25,11 +25,11 @@ class Keeper:
         self._teller = teller
 
     async def look(self, name: str) -> Outcome:
-        volume = self._volumes.get(name)
+        volume = self._volumes.by_key(name)
         if volume is None:
             return Done()
         reference = volume.spec.claim_ref
-        claim = self._claims.get(f"{reference.namespace}/{reference.name}") if reference is not None else None
+        claim = self._claims.by_key(f"{reference.namespace}/{reference.name}") if reference is not None else None
         try:
             return await self._keep(volume, claim, volumes.decide(volume, claim))
         except errors.NotFound:

@@ -12,13 +12,15 @@ Each is done only where it is still missing, so whoever comes after a crash goes
 
 from __future__ import annotations
 
+import contextlib
 import logging
+from collections.abc import Iterator
 from typing import Any
 
 from localpv.api import well_known
 from localpv.api.kinds import PersistentVolume, PersistentVolumeClaim
 from localpv.client.client import Client
-from localpv.client.mutation_cache import Newest
+from localpv.client.informer import Informer
 from localpv.engine.binder.claims import BETA_PROVISIONER, PROVISIONER
 from localpv.volume import fit
 
@@ -33,12 +35,14 @@ class Writes:
     """Changes claims and volumes; Conflict when somebody else was faster."""
 
     def __init__(
-        self, client: Client, *, volumes: Newest[PersistentVolume], claims: Newest[PersistentVolumeClaim]
+        self, client: Client, *, volumes: Informer[PersistentVolume], claims: Informer[PersistentVolumeClaim]
     ) -> None:
         self._volume_objects = client.objects(PersistentVolume)
         self._claim_objects = client.objects(PersistentVolumeClaim)
         self._volumes = volumes
         self._claims = claims
+        self.own = False
+        """While handlers are told: whether the change is one of these writes."""
 
     async def reserve(self, volume: PersistentVolume, claim: PersistentVolumeClaim) -> PersistentVolume:
         """Write the claim's name and UID into the volume: from here on it is nobody else's."""
@@ -130,7 +134,9 @@ class Writes:
         self, volume: PersistentVolume, patch: dict[str, Any], subresource: str = ""
     ) -> PersistentVolume:
         body = patch | {"metadata": {**patch.get("metadata", {}), **_same(volume)}}
-        return self._volumes.wrote(await self._volume_objects.patch(volume.key, body, subresource=subresource))
+        changed = await self._volume_objects.patch(volume.key, body, subresource=subresource)
+        with self._telling():
+            return self._volumes.wrote(changed)
 
     async def _change_claim(
         self, claim: PersistentVolumeClaim, patch: dict[str, Any], subresource: str = ""
@@ -138,7 +144,16 @@ class Writes:
         meta = claim.metadata
         body = patch | {"metadata": {**patch.get("metadata", {}), **_same(claim)}}
         changed = await self._claim_objects.patch(meta.name, body, meta.namespace, subresource=subresource)
-        return self._claims.wrote(changed)
+        with self._telling():
+            return self._claims.wrote(changed)
+
+    @contextlib.contextmanager
+    def _telling(self) -> Iterator[None]:
+        self.own = True
+        try:
+            yield
+        finally:
+            self.own = False
 
 
 def _same(obj: PersistentVolume | PersistentVolumeClaim) -> dict[str, str]:

@@ -7,11 +7,10 @@ is gone. So a crash at any moment leaves a claim that is either kept or already 
 from __future__ import annotations
 
 from localpv import errors
-from localpv.api.kinds import OwnerReference, PersistentVolumeClaim, StatefulSet
+from localpv.api.kinds import OwnerReference, PersistentVolumeClaim, Pod, StatefulSet
 from localpv.api.objects import Object
 from localpv.engine.controllers import controller_refs, pod_identity
 from localpv.engine.controllers.informer import Known
-from localpv.engine.controllers.pods import Pod
 from localpv.observe.events import Events
 
 DELETE, RETAIN = "Delete", "Retain"

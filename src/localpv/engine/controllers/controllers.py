@@ -7,7 +7,8 @@ selectors mean it, who may take it in. Nothing here looks around by itself: with
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
 
 from localpv.api import selectors
 from localpv.api.kinds import (
@@ -19,17 +20,19 @@ from localpv.api.kinds import (
     Node,
     OwnerReference,
     PersistentVolumeClaim,
+    Pod,
     ReplicaSet,
     StatefulSet,
 )
 from localpv.client.client import Client
+from localpv.client.informer import Index
+from localpv.client.informer_factory import InformerFactory
 from localpv.engine.controllers import controller_refs, job_tracking, pod_identity
 from localpv.engine.controllers.daemon_sets import DaemonSets
 from localpv.engine.controllers.deployments import Deployments
 from localpv.engine.controllers.ephemeral import EphemeralClaims
 from localpv.engine.controllers.informer import Known, owner_words
 from localpv.engine.controllers.jobs import Jobs
-from localpv.engine.controllers.pods import Pod
 from localpv.engine.controllers.replica_sets import ReplicaSets
 from localpv.engine.controllers.stateful_sets import StatefulSets
 from localpv.observe.events import ApiEvents
@@ -38,6 +41,8 @@ from localpv.runtime.controller import Controller, Reconcile
 from localpv.runtime.group import Group
 from localpv.runtime.queue import WorkQueue
 
+K = TypeVar("K", bound=Kind)
+
 WORKERS = 8
 """Objects of one kind that are worked on at the same time: a step is a few calls to the server, and mostly waits."""
 
@@ -45,19 +50,26 @@ WORKERS = 8
 class Workloads:
     """Runs until cancelled."""
 
-    def __init__(self, client: Client, *, clock: Clock, component: str = "localpv-workloads") -> None:
+    def __init__(
+        self, client: Client, *, informers: InformerFactory, clock: Clock, component: str = "localpv-workloads"
+    ) -> None:
+        def known(kind: type[K], indexes: Mapping[str, Index[K]] | None = None) -> Known[K]:
+            return Known(client, kind, informers.informer(kind), indexes=indexes)
+
         by_owner = {"owner": owner_words}
         self._clock = clock
         self._events = ApiEvents(client, component=component, clock=clock)
-        self._pods = Known(client, Pod, clock=clock, indexes=by_owner)
-        self._claims = Known(client, PersistentVolumeClaim, clock=clock)
-        self._sets = Known(client, ReplicaSet, clock=clock, indexes=by_owner)
-        self._deployments = Known(client, Deployment, clock=clock)
-        self._stateful = Known(client, StatefulSet, clock=clock)
-        self._revisions = Known(client, ControllerRevision, clock=clock, indexes=by_owner)
-        self._jobs = Known(client, Job, clock=clock)
-        self._daemons = Known(client, DaemonSet, clock=clock)
-        self._nodes = Known(client, Node, clock=clock)
+        self._pods = known(Pod, by_owner)
+        self._claims = known(PersistentVolumeClaim)
+        self._sets = known(ReplicaSet, by_owner)
+        self._deployments = known(Deployment)
+        self._stateful = known(StatefulSet)
+        self._revisions = known(ControllerRevision, by_owner)
+        self._jobs = known(Job)
+        self._daemons = known(DaemonSet)
+        self._nodes = known(Node)
+        self._informers_synced = informers.wait_synced
+
         self._queues: dict[str, WorkQueue[str]] = {}
         self._ready = asyncio.Event()
 
@@ -68,6 +80,7 @@ class Workloads:
     async def run(self) -> None:
         """Serve until cancelled."""
         events, clock, members = self._events, self._clock, self._pods
+        await self._informers_synced()
         replica_sets = ReplicaSets(sets=self._sets, members=members, events=events, clock=clock)
         deployments = Deployments(
             deployments=self._deployments, sets=self._sets, members=members, events=events, clock=clock
@@ -103,19 +116,6 @@ class Workloads:
         self._listen()
         group = Group(clock=clock)
         group.add("events", events.run)
-        sources: tuple[Known[Kind], ...] = (
-            *(self._claims, self._pods, self._revisions, self._sets),
-            *(self._deployments, self._stateful, self._jobs, self._nodes, self._daemons),
-        )  # type: ignore[assignment]
-
-        async def synced() -> None:
-            for known in sources:
-                await known.wait_synced()
-
-        # All lists are asked for at once; work begins when the last of them is there.
-        for known in sources:
-            last = known is sources[-1]
-            group.add(f"cache of {known.kind}", known.run, ready=synced if last else None)
         for name, reconcile in work.items():
             controller = Controller(name, reconcile, queue=self._queues[name], clock=clock, workers=WORKERS)
             group.add(name, controller.run)
@@ -124,14 +124,14 @@ class Workloads:
     # What wakes whom.
 
     def _listen(self) -> None:
-        self._pods.on_change(self._pod_changed)
-        self._sets.on_change(self._changed_with(self._wake_self, self._wake_owner, self._wake_deployments))
-        self._deployments.on_change(self._changed_with(self._wake_self))
-        self._stateful.on_change(self._changed_with(self._wake_self))
-        self._jobs.on_change(self._job_changed)
-        self._daemons.on_change(self._changed_with(self._wake_self))
-        self._nodes.on_change(self._node_changed)
-        self._claims.on_change(self._claim_changed)
+        self._pods.add_event_handler(self._pod_changed)
+        self._sets.add_event_handler(self._changed_with(self._wake_self, self._wake_owner, self._wake_deployments))
+        self._deployments.add_event_handler(self._changed_with(self._wake_self))
+        self._stateful.add_event_handler(self._changed_with(self._wake_self))
+        self._jobs.add_event_handler(self._job_changed)
+        self._daemons.add_event_handler(self._changed_with(self._wake_self))
+        self._nodes.add_event_handler(self._node_changed)
+        self._claims.add_event_handler(self._claim_changed)
 
     def _changed_with(self, *wakers: Callable[[Kind], None]) -> Callable[[Kind | None, Kind | None], None]:
         def changed(old: Kind | None, new: Kind | None) -> None:

@@ -8,10 +8,9 @@ from typing import Any
 import msgspec
 
 from localpv.api import kinds, node_selector, well_known
-from localpv.api.kinds import DaemonSet, Node, ObjectMeta
+from localpv.api.kinds import DaemonSet, Node, ObjectMeta, Pod
 from localpv.api.objects import Object
 from localpv.engine.controllers import templates
-from localpv.engine.controllers.pods import Pod
 from localpv.engine.scheduler import taints
 from localpv.engine.scheduler.pod_info import required_node_affinity
 
@@ -51,11 +50,12 @@ def node_of(pod: Pod) -> str:
     """The node that a pod is on, or is meant for."""
     if pod.spec.node_name:
         return pod.spec.node_name
-    required = ((pod.spec.affinity or {}).get("nodeAffinity") or {}).get(node_selector.REQUIRED) or {}
-    for term in required.get("nodeSelectorTerms") or ():
-        for field in term.get("matchFields") or ():
-            if field.get("key") == "metadata.name" and field.get("operator") == "In":
-                return str(next(iter(field.get("values") or ()), ""))
+    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None
+    required = affinity.required_during_scheduling_ignored_during_execution if affinity is not None else None
+    for term in required.node_selector_terms if required is not None else ():
+        for field in term.match_fields:
+            if field.key == "metadata.name" and field.operator == "In":
+                return next(iter(field.values), "")
     return ""
 
 

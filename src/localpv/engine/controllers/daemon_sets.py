@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -10,11 +10,10 @@ from typing import Any
 
 from localpv import errors
 from localpv.api import selectors, well_known
-from localpv.api.kinds import ControllerRevision, DaemonSet, Node
+from localpv.api.kinds import ControllerRevision, DaemonSet, Node, Pod
 from localpv.engine.controllers import controller_refs, daemon_nodes, history, pods, slow_start, statuses, templates
 from localpv.engine.controllers.history import History
 from localpv.engine.controllers.informer import Known
-from localpv.engine.controllers.pods import Pod
 from localpv.observe.events import Events
 from localpv.runtime.backoff import KeyedBackoff
 from localpv.runtime.clock import Clock
@@ -116,7 +115,7 @@ class DaemonSets:
         wait = min((each for each in waits if each is not None), default=None)
         return Done() if wait is None else LookAgain(after=wait)
 
-    def _look(self, daemon_set: DaemonSet, revision: ControllerRevision, members: list[Pod]) -> _Look:
+    def _look(self, daemon_set: DaemonSet, revision: ControllerRevision, members: Sequence[Pod]) -> _Look:
         answers = {node.metadata.name: daemon_nodes.suits(daemon_set, node) for node in self._nodes.list()}
         by_node: dict[str, list[Pod]] = {}
         for pod in sorted(members, key=lambda each: (each.metadata.creation_timestamp or "", each.key)):
@@ -137,7 +136,7 @@ class DaemonSets:
         again: list[float] = []
         for node in sorted({*look.pods, *look.wanted}):
             there = [pod for pod in look.pods.get(node, ()) if not pod.metadata.deleting]
-            ended = [pod for pod in there if not pod.active]
+            ended = [pod for pod in there if not pods.is_active(pod)]
             if node not in look.allowed:
                 leaving += there
                 continue
@@ -197,7 +196,7 @@ def _superfluous(look: _Look, there: list[Pod]) -> list[Pod]:
         assigned_first = sorted(there, key=lambda pod: not pod.spec.node_name)
         return assigned_first[1:]
     leaving = old[1:] + new[1:]
-    if old and new and (not old[0].ready or look.is_available(new[0])):
+    if old and new and (not pods.is_ready(old[0]) or look.is_available(new[0])):
         leaving.append(old[0])
     return leaving
 
@@ -242,7 +241,7 @@ def _status(look: _Look) -> dict[str, Any]:
         scheduled += running
         # The oldest pod of a node speaks for it.
         first = there[0]
-        ready += first.ready
+        ready += pods.is_ready(first)
         available += look.is_available(first)
         updated += look.is_new(first)
     return {

@@ -7,7 +7,7 @@ from typing import Any
 
 from localpv import errors
 from localpv.api import selectors
-from localpv.api.kinds import Deployment, ReplicaSet
+from localpv.api.kinds import Deployment, Pod, ReplicaSet
 from localpv.api.objects import Object
 from localpv.engine.controllers import (
     controller_refs,
@@ -20,7 +20,6 @@ from localpv.engine.controllers import (
     templates,
 )
 from localpv.engine.controllers.informer import Known
-from localpv.engine.controllers.pods import Pod
 from localpv.engine.controllers.rollouts import Family, Sizes
 from localpv.observe.events import Events
 from localpv.runtime.clock import Clock

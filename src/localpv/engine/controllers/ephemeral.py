@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from localpv import errors
-from localpv.api.kinds import PersistentVolumeClaim
+from localpv.api.kinds import PersistentVolumeClaim, Pod
+from localpv.api.kinds.pods import Volume
 from localpv.api.objects import Object
-from localpv.engine.controllers import controller_refs
+from localpv.engine.controllers import controller_refs, pods
 from localpv.engine.controllers.informer import Known
-from localpv.engine.controllers.pods import Pod, Volume
 from localpv.observe.events import Events
 from localpv.runtime.controller import Done, Outcome
 
@@ -30,7 +30,7 @@ class EphemeralClaims:
 
     async def reconcile(self, key: str) -> Outcome:
         pod = self._pods.by_key(key)
-        if pod is None or not pod.active:
+        if pod is None or not pods.is_active(pod):
             return Done()
         for volume in pod.spec.volumes:
             if volume.ephemeral is not None:
@@ -60,7 +60,8 @@ class EphemeralClaims:
 
 
 def _claim(pod: Pod, volume: Volume) -> Object:
-    template: Any = (volume.ephemeral or {}).get("volumeClaimTemplate") or {}
+    assert volume.ephemeral is not None
+    template: Any = volume.ephemeral.volume_claim_template or {}
     meta = template.get("metadata") or {}
     metadata: Object = {
         "name": claim_name(pod, volume),

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from localpv.api.kinds import Job, read_time
-from localpv.engine.controllers import indexes, job_policies
-from localpv.engine.controllers.pods import Pod
+from localpv.api.kinds import Job, Pod, read_time
+from localpv.engine.controllers import indexes, job_policies, pods
 
 FAILURES = "batch.kubernetes.io/job-index-failure-count"
 IGNORED = "batch.kubernetes.io/job-index-ignored-failure-count"
@@ -36,7 +35,7 @@ def held(job: Job, tracked: Iterable[Pod], *, settled: frozenset[int]) -> dict[i
     """The last failed pod of each index that is to be tried again and has no pod yet."""
     last: dict[int, Pod] = {}
     tracked = list(tracked)
-    running = {indexes.of(pod) for pod in tracked if pod.active}
+    running = {indexes.of(pod) for pod in tracked if pods.is_active(pod)}
     for pod in tracked:
         index = indexes.of(pod)
         if index is None or index >= (job.spec.completions or 0) or index in settled or index in running:

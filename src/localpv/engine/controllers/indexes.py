@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from localpv.api.kinds import Pod
 from localpv.api.objects import Object
-from localpv.engine.controllers.pods import Pod
 
 INDEX = "batch.kubernetes.io/job-completion-index"
 VARIABLE = "JOB_COMPLETION_INDEX"

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from localpv.api.kinds import Job
+from localpv.api.kinds import Job, Pod
 from localpv.api.objects import Object
 from localpv.engine.controllers import index_failures, indexes, job_policies, job_tracking, pods, templates
 from localpv.engine.controllers.job_tracking import Tally
-from localpv.engine.controllers.pods import Pod
 
 
 def wanted(job: Job, tally: Tally, active: int) -> int:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from localpv.api.kinds import ContainerStatus, Job, read_time
+from localpv.api.kinds import ContainerStatus, Job, Pod, read_time
 from localpv.engine.controllers import indexes, statuses
-from localpv.engine.controllers.pods import FAILED, PENDING, RUNNING, SUCCEEDED, Pod
+from localpv.engine.controllers.pods import FAILED, PENDING, RUNNING, SUCCEEDED
 
 SUCCESS, FAILURE = "SuccessCriteriaMet", "FailureTarget"
 """Conditions that say how a Job will end, while its last pods are still being stopped."""

@@ -13,11 +13,11 @@ from functools import partial
 from typing import Any
 
 from localpv import errors
-from localpv.api.kinds import Job
+from localpv.api.kinds import Job, Pod
 from localpv.client.objects import Patch
 from localpv.engine.controllers import index_failures, indexes, job_policies, slow_start
 from localpv.engine.controllers.informer import Known
-from localpv.engine.controllers.pods import SUCCEEDED, Pod
+from localpv.engine.controllers.pods import SUCCEEDED
 
 FINALIZER = "batch.kubernetes.io/job-tracking"
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from localpv import errors
 from localpv.api import selectors
-from localpv.api.kinds import Job, read_time
+from localpv.api.kinds import Job, Pod, read_time
 from localpv.api.objects import Object
 from localpv.engine.controllers import (
     controller_refs,
@@ -18,13 +18,13 @@ from localpv.engine.controllers import (
     job_plans,
     job_policies,
     job_tracking,
+    pods,
     slow_start,
     statuses,
 )
 from localpv.engine.controllers.informer import Known
 from localpv.engine.controllers.job_policies import Verdict
 from localpv.engine.controllers.job_tracking import Tally
-from localpv.engine.controllers.pods import Pod
 from localpv.observe.events import Events
 from localpv.runtime.clock import Clock
 from localpv.runtime.controller import Done, LookAgain, Outcome
@@ -95,14 +95,14 @@ class Jobs:
         await job_tracking.release([pod], known=self._pods)
         return Done()
 
-    async def _work(self, key: str, job: Job, members: list[Pod]) -> Outcome:
+    async def _work(self, key: str, job: Job, members: Sequence[Pod]) -> Outcome:
         now = self._clock.now()
         status = dict(job.status)
         if "startTime" not in status and not job.spec.suspend:
             status["startTime"] = statuses.stamp(now)
         tally = job_tracking.tally(job, members)
         self._note_failures(key, tally, now)
-        active = [pod for pod in members if pod.active]
+        active = [pod for pod in members if pods.is_active(pod)]
         verdict = job_policies.given(job) or job_policies.failure(job, members, failed=tally.total_failed, now=now)
         if verdict is None and job_policies.is_indexed(job):
             verdict = job_policies.failure_of_indexes(job, done=tally.done, given_up=tally.given_up)
@@ -119,7 +119,7 @@ class Jobs:
                 status = self._note_suspension(job, status, now) if verdict is None else status
         except errors.ApiError as error:
             failure = error
-            active = [pod for pod in self._members(job) if pod.active]
+            active = [pod for pod in self._members(job) if pods.is_active(pod)]
         await self._record(job, status, tally, verdict, active, now)
         if failure is not None and not slow_start.namespace_ends(failure):
             raise failure
@@ -141,7 +141,9 @@ class Jobs:
             await slow_start.in_growing_batches([partial(self._delete, job, pod) for pod in doomed])
             gone = {pod.metadata.uid for pod in doomed}
             return [pod for pod in active if pod.metadata.uid not in gone], None
-        waited_for = sum(pod.terminating for pod in members) if job.spec.pod_replacement_policy == "Failed" else 0
+        waited_for = (
+            sum(pods.is_terminating(pod) for pod in members) if job.spec.pod_replacement_policy == "Failed" else 0
+        )
         missing = min(wanted - len(active) - waited_for, MOST_AT_ONCE)
         if missing <= 0:
             return active, None
@@ -166,7 +168,7 @@ class Jobs:
         await self._pods.delete(self._pods.by_key(pod.key) or pod)
         self._events.tell(job, "SuccessfulDelete", f"deleted pod {pod.metadata.name}")
 
-    def _members(self, job: Job) -> list[Pod]:
+    def _members(self, job: Job) -> Sequence[Pod]:
         return self._pods.find("owner", job.metadata.uid)
 
     def _note_failures(self, key: str, tally: Tally, now: datetime) -> None:
@@ -201,7 +203,7 @@ class Jobs:
         await job_tracking.release(leaving, known=self._pods)
         members = self._members(job)
         after = _counts(before, tally.counters(), {}, active, members)
-        if verdict is not None and not any(pod.terminating for pod in members):
+        if verdict is not None and not any(pods.is_terminating(pod) for pod in members):
             after["conditions"] = [*after.get("conditions", ()), _condition(verdict.final, verdict, now)]
             if verdict.final == job_policies.COMPLETE:
                 after["completionTime"] = statuses.stamp(now)
@@ -252,8 +254,8 @@ def _counts(
         **rest,
         **counters,
         **statuses.counts(active=len(active)),
-        "ready": sum(pod.ready for pod in active),
-        "terminating": sum(pod.terminating for pod in members),
+        "ready": sum(pods.is_ready(pod) for pod in active),
+        "terminating": sum(pods.is_terminating(pod) for pod in members),
         "uncountedTerminatedPods": dict(uncounted),
     }
 

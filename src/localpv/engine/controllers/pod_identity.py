@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from localpv.api import well_known
-from localpv.api.kinds import StatefulSet
+from localpv.api.kinds import Pod, StatefulSet
 from localpv.api.objects import Object
 from localpv.engine.controllers import templates
-from localpv.engine.controllers.pods import Pod
 
 POD_NAME = "statefulset.kubernetes.io/pod-name"
 POD_INDEX = "apps.kubernetes.io/pod-index"

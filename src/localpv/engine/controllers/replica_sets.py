@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from localpv import errors
 from localpv.api import selectors
-from localpv.api.kinds import ReplicaSet
+from localpv.api.kinds import Pod, ReplicaSet
 from localpv.engine.controllers import controller_refs, pods, slow_start, statuses, templates
 from localpv.engine.controllers.informer import Known
-from localpv.engine.controllers.pods import Pod
 from localpv.observe.events import Events
 from localpv.runtime.clock import Clock
 from localpv.runtime.controller import Done, LookAgain, Outcome
@@ -38,7 +37,7 @@ class ReplicaSets:
             self._pods,
             selectors.from_object(replica_set.spec.selector),
             still_there=partial(self._sets.fetch, replica_set),
-            wanted=lambda pod: pod.active,
+            wanted=pods.is_active,
         )
         failure: errors.ApiError | None = None
         if not replica_set.metadata.deleting:
@@ -46,7 +45,7 @@ class ReplicaSets:
                 active = await self._manage(replica_set, active)
             except errors.ApiError as error:
                 failure = error
-                active = [pod for pod in self._pods.find("owner", replica_set.metadata.uid) if pod.active]
+                active = [pod for pod in self._pods.find("owner", replica_set.metadata.uid) if pods.is_active(pod)]
         now = self._clock.now()
         await statuses.write(replica_set, self._status(replica_set, active, failure), to=self._sets)
         if failure is not None and not slow_start.namespace_ends(failure):
@@ -89,7 +88,7 @@ class ReplicaSets:
             raise
         self._events.tell(replica_set, "SuccessfulDelete", f"deleted pod {pod.metadata.name}")
 
-    def _neighbours(self, replica_set: ReplicaSet) -> list[Pod]:
+    def _neighbours(self, replica_set: ReplicaSet) -> Sequence[Pod]:
         """The pods of all sets of the same Deployment: where they crowd a node, one of them goes first."""
         controller = controller_refs.controller_of(replica_set)
         if controller is None:
@@ -104,7 +103,7 @@ class ReplicaSets:
         leaving = [
             pod
             for pod in self._pods.find("owner", replica_set.metadata.uid)
-            if pod.terminating and selectors.from_object(spec.selector).matches(pod.metadata.labels)
+            if pods.is_terminating(pod) and selectors.from_object(spec.selector).matches(pod.metadata.labels)
         ]
         status: dict[str, Any] = {
             "replicas": len(active),
@@ -112,7 +111,7 @@ class ReplicaSets:
             "terminatingReplicas": len(leaving),
             **statuses.counts(
                 fullyLabeledReplicas=sum(wanted.matches(pod.metadata.labels) for pod in active),
-                readyReplicas=sum(pod.ready for pod in active),
+                readyReplicas=sum(pods.is_ready(pod) for pod in active),
                 availableReplicas=sum(pods.is_available(pod, spec.min_ready_seconds, now) for pod in active),
             ),
         }

@@ -10,12 +10,11 @@ from typing import Any
 
 from localpv import errors
 from localpv.api import selectors
-from localpv.api.kinds import ControllerRevision, PersistentVolumeClaim, StatefulSet
+from localpv.api.kinds import ControllerRevision, PersistentVolumeClaim, Pod, StatefulSet
 from localpv.engine.controllers import controller_refs, history, pod_identity, pods, slow_start, statuses
 from localpv.engine.controllers.claim_templates import SetClaims
 from localpv.engine.controllers.history import History, Present
 from localpv.engine.controllers.informer import Known
-from localpv.engine.controllers.pods import Pod
 from localpv.observe.events import Events
 from localpv.runtime.clock import Clock
 from localpv.runtime.controller import Done, LookAgain, Outcome
@@ -217,7 +216,7 @@ def _by_number(stateful_set: StatefulSet, members: list[Pod]) -> dict[int, Pod]:
 
 def _status(look: _Look, members: list[Pod]) -> dict[str, Any]:
     spec, present = look.set.spec, look.present
-    ready = [pod for pod in members if pod.status.phase == pods.RUNNING and pod.ready]
+    ready = [pod for pod in members if pod.status.phase == pods.RUNNING and pods.is_ready(pod)]
     staying = [pod_identity.revision_of(pod) for pod in members if not pod.metadata.deleting]
     current, update = present.current.metadata.name, present.update.metadata.name
     updated = staying.count(update)

@@ -11,8 +11,7 @@ from localpv.api.pod_logs import PodLogOptions
 from localpv.engine.kubelet import logs
 from localpv.engine.kubelet.paths import Places
 from localpv.engine.kubelet.records import Record, Records
-from localpv.host.containers import Containers
-from localpv.host.model.processes import Process
+from localpv.host.containers import Containers, Process
 
 
 class PodAccess:

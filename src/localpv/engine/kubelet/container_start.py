@@ -21,7 +21,7 @@ from localpv.engine.kubelet.records import End, Record, Records, id_of
 from localpv.engine.kubelet.volumes.results import NotReady, Prepared
 from localpv.engine.kubelet.waiting_reasons import BadConfig, NoImage, NotStarted, RunError
 from localpv.host.containers import Containers, Features
-from localpv.host.layers import Layers
+from localpv.host.sandboxes import Layers
 from localpv.runtime.clock import Clock
 
 LAYERS = "layers"

@@ -17,8 +17,7 @@ from localpv.engine.kubelet.paths import Places
 from localpv.engine.kubelet.pod_state import Live
 from localpv.engine.kubelet.records import Record, Records
 from localpv.host.containers import Containers, Seen
-from localpv.host.layers import Layers
-from localpv.host.sandboxes import Sandboxes
+from localpv.host.sandboxes import Layers, Sandboxes
 from localpv.runtime.clock import Clock
 
 log = logging.getLogger(__name__)

@@ -38,23 +38,11 @@ class Live:
     taken_over: set[str] = field(default_factory=set)
     """Ids of containers whose start went on without us: nobody has run their hooks yet."""
 
-    written: kinds.Pod | None = None
-    """The pod as it was after our last write: the cache may not have heard of it yet."""
-
     settled: bool = False
     """Nothing of the pod is left on the machine but its logs and records."""
 
     backed_off: set[str] = field(default_factory=set)
     """Containers whose waiting has been told in an event."""
-
-    def newest(self, cached: kinds.Pod) -> kinds.Pod:
-        """The pod as the cache has it, or as we have just written it."""
-        if self.written is None:
-            return cached
-        if _version(cached) >= _version(self.written):
-            self.written = None
-            return cached
-        return self.written
 
     def let_go(self, id_: str) -> None:
         """The container has ended."""
@@ -63,8 +51,3 @@ class Live:
             watched.unwatch()
             if watched.probes is not None:
                 watched.probes.cancel()
-
-
-def _version(pod: kinds.Pod) -> int:
-    # Ours to compare, unlike in general: this runs beside the embedded engine only, which counts.
-    return int(pod.metadata.resource_version or 0)

@@ -97,8 +97,6 @@ class Worker:
         await self._undertaker.collect(uid, pod, live)
         if pod is None:
             return await self._clear(uid, live)
-        # Else a pod whose end we have written, and the cache not heard of, would get its volumes once more.
-        pod = live.newest(pod)
         self._keeper.watch_all(pod, live)
         if pod.metadata.deleting:
             return await self._wind_up(pod, live)

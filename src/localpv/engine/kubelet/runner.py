@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from typing import Any, Protocol
 
 from localpv.api import kinds
-from localpv.client.cache import Cache
 from localpv.client.client import Client
-from localpv.client.objects import Selection
+from localpv.client.informer import Informer
 from localpv.engine.kubelet import container_start, garbage_collection, pod_worker
 from localpv.engine.kubelet.container_start import Starter
 from localpv.engine.kubelet.environment import Environment, Sources
@@ -25,8 +24,7 @@ from localpv.engine.kubelet.records import Records
 from localpv.engine.kubelet.status_writer import StatusWriter
 from localpv.engine.kubelet.supervisor import Keeper
 from localpv.host.containers import Containers, Features
-from localpv.host.layers import Layers
-from localpv.host.sandboxes import Sandboxes
+from localpv.host.sandboxes import Layers, Sandboxes
 from localpv.runtime.backoff import KeyedBackoff
 from localpv.runtime.clock import Clock
 from localpv.runtime.controller import Controller
@@ -34,6 +32,8 @@ from localpv.runtime.queue import WorkQueue
 
 AT_ONCE = 128
 """Pods that are worked on at the same time: more than a machine has, so that none waits for another's hung volume."""
+
+BY_UID = "uid"
 
 FIRST_RETRY, LONGEST_RETRY = 0.2, 30.0
 
@@ -45,12 +45,13 @@ class Volumes(pod_worker.Volumes, garbage_collection.Volumes, container_start.Su
 
 
 class PodRunner:
-    """Somebody must own the task of `run`."""
+    """Somebody must own the task of `run`; `informer` has the pods of this node."""
 
     def __init__(
         self,
         client: Client,
         *,
+        informer: Informer[kinds.Pod],
         node: str,
         host_ip: str,
         boot: str,
@@ -68,12 +69,8 @@ class PodRunner:
         features: Features | None = None,
     ) -> None:
         objects = client.objects(kinds.Pod)
-        self.pods: Cache[kinds.Pod] = Cache(
-            objects,
-            clock=clock,
-            selection=Selection(fields=f"spec.nodeName={node}"),
-            indexes={"uid": lambda pod: (pod.metadata.uid,)},
-        )
+        self.pods = informer
+        self.pods.add_indexers({BY_UID: _uid_of})
         self.records, self._containers = Records(places), containers
         self._queue: WorkQueue[str] = WorkQueue(
             clock=clock, backoff=KeyedBackoff(first=FIRST_RETRY, most=LONGEST_RETRY)
@@ -123,7 +120,7 @@ class PodRunner:
             undertaker=self._undertaker,
             records=self.records,
             places=places,
-            status=StatusWriter(objects=objects, records=self.records, host_ip=host_ip, clock=clock),
+            status=StatusWriter(objects=objects, pods=informer, records=self.records, host_ip=host_ip, clock=clock),
             teller=Teller(events),
             clock=clock,
             admit=admit,
@@ -135,11 +132,10 @@ class PodRunner:
         async with asyncio.TaskGroup() as group:
             self._tasks = group
             await self._undertaker.remove_strangers(self.records.load())
-            group.create_task(self.pods.run(), name="pods of this node")
             group.create_task(self._rotator.run(), name="logs of pods")
             # Not before all pods are known: those that seem unknown are ended and cleared away.
             await self.pods.wait_synced()
-            self.pods.on_change(self._changed)
+            self.pods.add_event_handler(self._changed)
             for uid in await self._undertaker.leftovers():
                 self._queue.add(uid)
             await self._controller.run()
@@ -150,11 +146,15 @@ class PodRunner:
                 self._queue.add(pod.metadata.uid)
 
     def _find(self, uid: str) -> kinds.Pod | None:
-        return next(iter(self.pods.find("uid", uid)), None)
+        return next(iter(self.pods.find(BY_UID, uid)), None)
 
     def _own(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         assert self._tasks is not None
         return self._tasks.create_task(_guarded(work))
+
+
+def _uid_of(pod: kinds.Pod) -> Iterable[str]:
+    return (pod.metadata.uid,)
 
 
 async def _guarded(work: Coroutine[Any, Any, None]) -> None:

@@ -21,8 +21,7 @@ from localpv.engine.kubelet.probes import Prober
 from localpv.engine.kubelet.records import Records
 from localpv.engine.kubelet.supervisor import Keeper
 from localpv.host.containers import Containers
-from localpv.host.layers import Layers
-from localpv.host.sandboxes import Sandboxes
+from localpv.host.sandboxes import Layers, Sandboxes
 from localpv.runtime.clock import Clock
 
 GRACE_SECONDS = 30.0

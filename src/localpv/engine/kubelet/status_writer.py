@@ -5,6 +5,7 @@ from __future__ import annotations
 from localpv import errors
 from localpv.api import kinds
 from localpv.api.kinds import StateWaiting
+from localpv.client.informer import Informer
 from localpv.client.objects import Objects, Patch
 from localpv.engine.kubelet import container_start, events, pod_actions, pod_status
 from localpv.engine.kubelet.pod_state import Live
@@ -13,8 +14,18 @@ from localpv.runtime.clock import Clock
 
 
 class StatusWriter:
-    def __init__(self, *, objects: Objects[kinds.Pod], records: Records, host_ip: str, clock: Clock) -> None:
-        self._objects, self._records = objects, records
+    """What it writes the informer has at once: else a pod whose end was written would get its volumes once more."""
+
+    def __init__(
+        self,
+        *,
+        objects: Objects[kinds.Pod],
+        pods: Informer[kinds.Pod],
+        records: Records,
+        host_ip: str,
+        clock: Clock,
+    ) -> None:
+        self._objects, self._pods, self._records = objects, pods, records
         self._host_ip, self._clock = host_ip, clock
 
     async def write(
@@ -52,12 +63,14 @@ class StatusWriter:
             host_ip=self._host_ip,
             generation=pod.metadata.generation,
         )
-        newest = live.newest(pod)
+        newest = self._pods.by_key(pod.key)
+        if newest is None or newest.metadata.uid != uid:
+            newest = pod
         new = pod_status.status(newest, world)
         if new == newest.status:
             return
         try:
-            live.written = await self._objects.patch(
+            written = await self._objects.patch(
                 pod.metadata.name,
                 pod_status.patch(pod, new),
                 pod.metadata.namespace,
@@ -65,4 +78,5 @@ class StatusWriter:
                 subresource="status",
             )
         except errors.NotFound:
-            live.written = None  # it went meanwhile; the cache will say so
+            return  # it went meanwhile; the watch will say so
+        self._pods.wrote(written)

@@ -92,8 +92,8 @@ class BindCycle:
         """Keys of the pods for which something is assumed of a claim, by the claim's UID. Several pods may use one
         claim: the first of them writes, and the others wait with it."""
 
-        listers.volumes.on_change(self._volume_changed)
-        listers.nodes.on_change(self._node_changed)
+        listers.volumes.add_event_handler(self._volume_changed)
+        listers.nodes.add_event_handler(self._node_changed)
 
     def __contains__(self, key: str) -> bool:
         return key in self._assumed
@@ -159,14 +159,14 @@ class BindCycle:
             return False
         waits = False
         for chosen in assumed.plan.claims:
-            claim = self._listers.claims.get(chosen.key)
+            claim = self._listers.claims.by_key(chosen.key)
             if claim is None or claim.metadata.uid != chosen.metadata.uid:
                 assumed.broken = f'persistentvolumeclaim "{chosen.metadata.name}" not found'
                 return False
             if not claims.is_bound(claim):
                 waits = True
                 continue
-            volume = self._listers.volumes.get(claim.spec.volume_name)
+            volume = self._listers.volumes.by_key(claim.spec.volume_name)
             if volume is None:
                 waits = True
             elif not fit.fits_node(volume, node_info.node):
@@ -206,7 +206,7 @@ class BindCycle:
         if holders:
             return
         del self._holders[claim.metadata.uid]
-        volume = self._listers.volumes.get(self._listers.assume_cache.volume_of(claim) or "")
+        volume = self._listers.volumes.by_key(self._listers.assume_cache.volume_of(claim) or "")
         if freed or volume is None or volume.spec.claim_ref is not None:
             self._listers.assume_cache.take_back(claim)
         # Otherwise the volume is claimed but not seen to be: it stays assumed until it is.

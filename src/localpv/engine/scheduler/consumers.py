@@ -59,7 +59,7 @@ class Consumers:
         self._expected |= {pod.key: node for pod in self._users(claims) if not pod.spec.node_name}
 
     def on_change(self, handler: Callable[[Pod | None, Pod | None], None]) -> None:
-        self._listers.pods.on_change(handler)
+        self._listers.pods.add_event_handler(handler)
 
     def claims_of(self, pod: Pod) -> Sequence[str]:
         return [f"{pod.metadata.namespace}/{use.name}" for use in claims_of(pod)]

@@ -51,8 +51,7 @@ class Scheduler:
         workers: int = WORKERS,
         bind_seconds: float = BIND_SECONDS,
     ) -> None:
-        self.listers = Listers(client, informers=informers, clock=clock)
-        self._informers_ready = informers.ready
+        self.listers = Listers(informers)
         self._writes = Writes(client, informers=informers, clock=clock)
         self._events = ApiEvents(client, component=NAME, clock=clock)
         self._clock = clock
@@ -70,17 +69,17 @@ class Scheduler:
 
     async def run(self) -> None:
         """Serve until cancelled."""
-        await self._informers_ready()
         listers = self.listers
-        listers.namespaces.on_change(self._namespace_changed)
-        listers.nodes.on_change(self._node_changed)
-        listers.classes.on_change(self._class_changed)
-        listers.claims.on_change(self._claim_changed)
-        listers.volumes.on_change(self._volume_changed)
-        listers.pods.on_change(self._pod_changed)
+        # No pod is looked at before everything is known that it could need.
+        await listers.ready()
+        listers.namespaces.add_event_handler(self._namespace_changed)
+        listers.nodes.add_event_handler(self._node_changed)
+        listers.classes.add_event_handler(self._class_changed)
+        listers.claims.add_event_handler(self._claim_changed)
+        listers.volumes.add_event_handler(self._volume_changed)
+        listers.pods.add_event_handler(self._pod_changed)
         group = Group(clock=self._clock)
         group.add("events", self._events.run)
-        listers.add_to(group)
         controller = Controller(
             "scheduler", self._reconcile, queue=self._queue, clock=self._clock, workers=self._workers
         )

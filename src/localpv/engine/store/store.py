@@ -10,8 +10,7 @@ from pathlib import Path
 
 from localpv.engine.store.database import Database, LogRow
 from localpv.engine.store.lock import FolderLock
-from localpv.engine.store.table import Change, Event, Row, Table
-from localpv.engine.store.usage import Usage
+from localpv.engine.store.table import Change, Event, Row, Table, Usage
 from localpv.errors import LocalpvError, StoreError, TooManyRequests, Unavailable
 
 log = logging.getLogger(__name__)

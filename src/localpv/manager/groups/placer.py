@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 
 from localpv import errors
 from localpv.api.kinds import Node, PersistentVolume, PersistentVolumeClaim, Pod
-from localpv.client.cache import Cache, Index
 from localpv.client.client import Client
 from localpv.manager.groups import claim_groups, node_choice
 from localpv.manager.groups.claim_groups import Party
@@ -67,7 +66,7 @@ class Bounds:
 
 
 class Placer:
-    """Runs until cancelled, beside the informers it is given, whose claims have the indexes `INDEXES`."""
+    """Runs until cancelled, beside the informers it is given."""
 
     def __init__(
         self, client: Client, *, informers: VolumeInformers, clock: Clock, consumers: Consumers | None = None
@@ -76,8 +75,8 @@ class Placer:
         self._consumers = consumers or Nobody()
         self._claim_objects = client.objects(PersistentVolumeClaim)
         self._claims, self._volumes, self._volume_index = informers.claims, informers.volumes, informers.volume_index
-        self._informers_ready = informers.ready
-        self._nodes = Cache(client.objects(Node), clock=clock)
+        self._claims.add_indexers({BY_PARTY: _party_of, BY_SPREAD: _spread_of})
+        self._nodes = informers.informer(Node)
         self._events = ApiEvents(client, component=COMPONENT, clock=clock)
         self._holding = Holding(client, volumes=self._volumes)
         self._queue: WorkQueue[str] = WorkQueue(clock=clock)
@@ -93,20 +92,20 @@ class Placer:
 
     async def run(self) -> None:
         """Serve until cancelled."""
-        await self._informers_ready()
+        for informer in (self._volumes, self._claims, self._nodes):
+            await informer.wait_synced()
         await self._consumers.ready()
         self._consumers.on_change(self._pod_changed)
-        self._volumes.on_change(self._volume_changed)
-        self._claims.on_change(self._claim_changed)
-        self._nodes.on_change(self._node_changed)
+        self._volumes.add_event_handler(self._volume_changed)
+        self._claims.add_event_handler(self._claim_changed)
+        self._nodes.add_event_handler(self._node_changed)
         group = Group(clock=self._clock)
         group.add("events", self._events.run)
-        group.add("nodes", self._nodes.run, ready=self._nodes.wait_synced)
         group.add("placer", Controller("placer", self._look, queue=self._queue, clock=self._clock).run)
         await group.run(on_ready=self._ready.set)
 
     async def _look(self, key: str) -> Outcome:
-        claims = self._claims.cache.find(BY_PARTY, key)
+        claims = self._claims.find(BY_PARTY, key)
         held = claim_groups.held(key, self._volume_index)
         self._unplaced.discard(key)
         try:
@@ -187,7 +186,7 @@ class Placer:
         taken: dict[Spread, set[str]] = {}
         for spread in party.spreads():
             taken[spread] = set()
-            for claim in self._claims.cache.find(BY_SPREAD, f"{party.namespace}/{spread.name}"):
+            for claim in self._claims.find(BY_SPREAD, f"{party.namespace}/{spread.name}"):
                 other = claim_groups.place_of(claim, self._volume_index) if claim.key not in own else None
                 if other is not None:
                     taken[spread] |= nodes.domains(other, spread.key)
@@ -246,7 +245,7 @@ class Placer:
             self._wake_all()
         elif old is None or old.spec != new.spec:
             for claim_key in self._consumers.claims_of(new):
-                claim = self._claims.get(claim_key)
+                claim = self._claims.by_key(claim_key)
                 if claim is not None and (key := claim_groups.key_of(claim)):
                     self._queue.add(key)
 
@@ -290,6 +289,3 @@ def _spread_of(claim: PersistentVolumeClaim) -> Iterable[str]:
     except errors.ConfigurationError:
         return ()
     return () if spread is None else (f"{claim.metadata.namespace}/{spread.name}",)
-
-
-INDEXES: dict[str, Index[PersistentVolumeClaim]] = {BY_PARTY: _party_of, BY_SPREAD: _spread_of}

@@ -14,7 +14,7 @@ from typing import Any
 from localpv.api import well_known
 from localpv.api.kinds import PersistentVolume, PersistentVolumeClaim
 from localpv.client.client import Client
-from localpv.client.mutation_cache import Newest
+from localpv.client.informer import Informer
 
 log = logging.getLogger(__name__)
 
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 class Holding:
     """Reserves volumes; Conflict when somebody else was faster."""
 
-    def __init__(self, client: Client, *, volumes: Newest[PersistentVolume]) -> None:
+    def __init__(self, client: Client, *, volumes: Informer[PersistentVolume]) -> None:
         self._objects = client.objects(PersistentVolume)
         self._volumes = volumes
 

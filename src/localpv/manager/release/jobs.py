@@ -22,8 +22,8 @@ from localpv.api.kinds import Job
 from localpv.api.kinds.localdisk import DiskKind, LocalDisk
 from localpv.api.kinds.meta import resource_of
 from localpv.api.objects import Object
-from localpv.client.cache import Cache
 from localpv.client.client import Client
+from localpv.client.informer import SharedInformer
 from localpv.client.objects import Selection
 from localpv.config.settings import Configuration
 from localpv.disk import labels as disk_labels
@@ -61,7 +61,7 @@ def wanted(disk: LocalDisk, configuration: Configuration) -> str:
 
 
 class Jobs:
-    """Makes the Jobs that orders name and deletes those that nobody needs; run `cache` beside it."""
+    """Makes the Jobs that orders name and deletes those that nobody needs; run `informer` beside it."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class Jobs:
         self._daemon_sets = client.untyped(resource_of("DaemonSet", "apps"))
         self._namespace, self._agents, self._image = namespace, agents, image
         self._records, self._configuration = records, configuration
-        self.cache: Cache[Job] = Cache(
+        self.informer: SharedInformer[Job] = SharedInformer(
             client.objects(Job),
             clock=clock,
             selection=Selection(namespace=namespace, labels=disk_labels.CLEANING),
@@ -88,16 +88,16 @@ class Jobs:
     async def step(self, name: str, disk: LocalDisk | None) -> float | None:
         """See to the Job of one disk; in how many seconds to look again."""
         job = disk.spec.clean.job if disk is not None and disk.spec.clean is not None else ""
-        if not self.cache.synced:
+        if not self.informer.has_synced:
             if disk is not None and job and not self._configuration().cleans_in_jobs:
                 # No Jobs are wanted any more. One that still runs holds the lock of its disk.
                 await self._leave_to_agent(disk)
             return FULL_SECONDS if job else None
         if disk is None or not job or decision.is_verified(disk):
-            for over in self.cache.find("disk", name):
+            for over in self.informer.find("disk", name):
                 await self._delete(over)
             return None
-        found = self.cache.get(job, self._namespace)
+        found = self.informer.get(job, self._namespace)
         if found is None:
             return await self._make(disk, job)
         if found.metadata.deleting:
@@ -116,7 +116,7 @@ class Jobs:
 
     async def _make(self, disk: LocalDisk, name: str) -> float | None:
         node, at_once = disk.spec.node_name, self._configuration().cleanings_at_once
-        if sum(not _ended(job) for job in self.cache.find("node", node)) >= at_once:
+        if sum(not _ended(job) for job in self.informer.find("node", node)) >= at_once:
             return FULL_SECONDS
         try:
             agents = await self._daemon_sets.get(self._agents, self._namespace)
@@ -132,7 +132,7 @@ class Jobs:
                 job_for(disk, name, template, namespace=self._namespace, image=self._image, tolerations=tolerations)
             )
         except errors.AlreadyExists:
-            return FULL_SECONDS  # one that is not ours, or that the cache has not seen yet
+            return FULL_SECONDS  # one that is not ours, or that we have not seen yet
         log.info("made job=%s disk=%s node=%s", name, disk.key, node)
         return None
 

@@ -20,13 +20,13 @@ from localpv.api.kinds import ObjectMeta
 from localpv.api.kinds.localdisk import DiskIdentity, DiskKind, LocalDisk, LocalDiskSpec, LocalDiskStatus, VolumeMode
 from localpv.config.settings import ClassSettings, Folder
 from localpv.disk import identity as identities
-from localpv.host import paths
+from localpv.host import openat
 from localpv.host.model import methods
 from localpv.host.model.devices import BlockDevice, DeviceNumber, Signature
 from localpv.host.model.identity import Identity
 from localpv.host.model.methods import Progress
-from localpv.host.model.mounts import Mount, MountTable
-from localpv.host.trees import Numbers
+from localpv.host.mounts import Mount, MountTable
+from localpv.host.openat import Numbers
 from localpv.host.workers import Report, Workers
 
 
@@ -293,10 +293,10 @@ class Machine:
 
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
-    def locate(folder: Path, path: Path) -> paths.Located:
-        return paths.Located(path=path, device_path=Path("/dev/sdb"), device=SDB.number)
+    def locate(folder: Path, path: Path) -> openat.Located:
+        return openat.Located(path=path, device_path=Path("/dev/sdb"), device=SDB.number)
 
-    monkeypatch.setattr(paths, "locate_device", locate)
+    monkeypatch.setattr(openat, "locate_device", locate)
     return Machine()
 
 

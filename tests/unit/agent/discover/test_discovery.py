@@ -25,8 +25,8 @@ from localpv.api.kinds.localdisk import (
 from localpv.config.globs import NamePattern
 from localpv.disk.records.folder import FolderRecords
 from localpv.disk.records.names import disk_name
+from localpv.host.marks import Mark
 from localpv.host.model.devices import DeviceKind, DeviceNumber
-from localpv.host.model.marks import Mark
 from localpv.runtime.controller import Done, LookAgain
 from localpv.testing.fake_host import ROOT_BYTES, FakeMachine
 from localpv.testing.fake_mounting import FakeMarks

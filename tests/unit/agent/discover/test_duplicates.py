@@ -22,10 +22,10 @@ from localpv.api.kinds.localdisk import (
     LocalDiskStatus,
     OfferedVolume,
 )
+from localpv.host.folders import Entry, FileKind
 from localpv.host.model.devices import BlockDevice, DeviceNumber
-from localpv.host.model.entries import Entry, FileKind
 from localpv.host.model.identity import Identity
-from localpv.host.model.mounts import Mount
+from localpv.host.mounts import Mount
 
 ONE, OTHER = Place("fast", "a"), Place("fast", "b")
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from localpv.agent.discover.entry import Index, Sighting, see
+from localpv.host.folders import Entry, FileKind
 from localpv.host.model.devices import DeviceNumber
-from localpv.host.model.entries import Entry, FileKind
-from localpv.host.model.mounts import Mount, MountTable
+from localpv.host.mounts import Mount, MountTable
 
 DISK, ROOT = DeviceNumber(8, 16), DeviceNumber(8, 1)
 

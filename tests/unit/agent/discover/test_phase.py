@@ -24,8 +24,8 @@ from localpv.api.kinds.localdisk import (
     OfferedVolume,
     VolumeMode,
 )
+from localpv.host.folders import Entry, FileKind
 from localpv.host.model.devices import BlockDevice, DeviceNumber, Medium
-from localpv.host.model.entries import Entry, FileKind
 from localpv.host.model.identity import Identity
 
 GIB = 1 << 30

@@ -11,12 +11,12 @@ import pytest
 from localpv import errors
 from localpv.agent.discover.entry import Sighting
 from localpv.agent.discover.probe import NOTHING, Eyes, Facts
-from localpv.host.model.contents import BLANK, Contents
+from localpv.host.contents import BLANK, Contents
+from localpv.host.folders import Capacity, Entry, FileKind
+from localpv.host.marks import Mark
 from localpv.host.model.devices import BlockDevice, DeviceNumber, Medium, Signature
-from localpv.host.model.entries import Capacity, Entry, FileKind
 from localpv.host.model.identity import Identity
-from localpv.host.model.marks import Mark
-from localpv.host.model.mounts import Mount
+from localpv.host.mounts import Mount
 
 FOLDER, SDB = Path("/mnt/fast"), DeviceNumber(8, 16)
 DEVICE = BlockDevice(

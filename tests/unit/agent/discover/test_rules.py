@@ -23,12 +23,12 @@ from localpv.api.kinds.localdisk import (
     OfferedVolume,
 )
 from localpv.config.settings import ClassSettings, DeviceFilter
-from localpv.host.model.contents import BLANK, Contents, of_names
+from localpv.host.contents import BLANK, Contents, of_names
+from localpv.host.folders import Entry, FileKind
+from localpv.host.marks import Mark
 from localpv.host.model.devices import BlockDevice, DeviceKind, DeviceNumber, Medium, RuleMatch, Signature
-from localpv.host.model.entries import Entry, FileKind
 from localpv.host.model.identity import Identity, Twin
-from localpv.host.model.marks import Mark
-from localpv.host.model.mounts import Mount
+from localpv.host.mounts import Mount
 
 GIB = 1024**3
 FOLDER = Path("/mnt/fast")

@@ -22,9 +22,9 @@ from localpv.agent.discover.probe import NOTHING, Facts
 from localpv.api.kinds.localdisk import LocalDisk, OfferedVolume
 from localpv.disk.records.folder import FolderRecords
 from localpv.disk.records.names import disk_name
+from localpv.host.folders import Entry, FileKind
 from localpv.host.model.devices import BlockDevice
-from localpv.host.model.entries import Entry, FileKind, Uevent
-from localpv.host.uevents import LOST
+from localpv.host.uevents import LOST, Uevent
 from localpv.host.workers import Workers
 from localpv.runtime.controller import Done, LookAgain, Outcome
 from localpv.testing.clock import FakeClock

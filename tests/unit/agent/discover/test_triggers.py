@@ -10,8 +10,7 @@ from pathlib import Path
 from localpv import errors
 from localpv.agent.discover.triggers import Triggers
 from localpv.host.feeds import Feed
-from localpv.host.model.entries import Uevent
-from localpv.host.uevents import LOST
+from localpv.host.uevents import LOST, Uevent
 from localpv.testing.waiting import eventually
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.api.managed.things import thing, thing_node
 
-from localpv.api.managed import elements, fieldset
+from localpv.api.managed import fieldset
 from localpv.api.managed.fieldset import FieldSet
 from localpv.api.schema.catalogue import built_in
 
@@ -117,8 +117,8 @@ def test_what_is_no_field_set_is_refused(fields: Any) -> None:
     ],
 )
 def test_values_are_written_as_kubernetes_writes_them(value: Any, written: str) -> None:
-    assert elements.by_value(value) == written
-    assert elements.canonical(written) == written
+    assert fieldset.by_value(value) == written
+    assert fieldset.canonical(written) == written
 
 
 def test_paths_are_shown_to_people() -> None:

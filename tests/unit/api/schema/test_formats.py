@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from localpv.api.schema import formats
@@ -77,3 +79,87 @@ def test_a_format_that_kubernetes_does_not_know_is_never_wrong() -> None:
     assert formats.check_of("int32") is None
     assert formats.check_of("password") is None
     assert formats.check_of("") is None
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        ("^a+$", "aaa"),
+        ("b", "abc"),
+        (r"^\d+\z", "12"),
+        ("^[[:alpha:]_]+$", "ab_c"),
+        ("^[]a]+$", "]a"),
+        ("^[^]a]+$", "bc"),
+        ("^[$]$", "$"),
+        (r"^\$$", "$"),
+        (r"^\Qa.b\E$", "a.b"),
+        (r"^\x{41}$", "A"),
+        ("^(?P<x>a)(?<y>b)$", "ab"),
+        ("(?i)^abc$", "ABC"),
+        ("^[a&&b~~|[]+$", "a&b~|["),
+        ("^(a|b){2,3}?$", "ab"),
+        (r"^[\w.-]+$", "a.b-c"),
+    ],
+)
+def test_a_pattern_finds_what_go_finds(pattern: str, text: str) -> None:
+    assert formats.found(pattern, text)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [("^a$", "a\n"), (r"^\d$", "\u0663"), (r"^\w$", "ä"), (r"^\Qa.b\E$", "axb"), ("^[[:digit:]]$", "a")],
+)
+def test_a_pattern_does_not_find_more(pattern: str, text: str) -> None:
+    assert not formats.found(pattern, text)
+
+
+@pytest.mark.parametrize(("pattern", "text"), [(r"^\pL+$", "äa"), (r"^\p{Greek}$", "λ"), ("^[[:^digit:]]$", "a")])
+def test_a_pattern_may_name_classes_of_characters(pattern: str, text: str) -> None:
+    assert formats.found(pattern, text)
+    assert not formats.found(pattern, "1")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "words"),
+    [
+        ("(", "missing )"),
+        ("[a", "missing ]"),
+        ("(?=a)", "invalid perl operator"),
+        ("(?<!a)b", "invalid"),
+        (r"(a)\1", "invalid escape sequence"),
+        ("a++", "bad repetition operator"),
+        ("(?>a)", "invalid perl operator"),
+        (r"\Z", "invalid escape sequence"),
+        ("[[:nonsense:]]", "invalid character class range"),
+        ("*a", "no argument for repetition operator"),
+        (r"\x{110000}", "invalid escape sequence"),
+        ("a{1001}", "invalid repetition size"),
+    ],
+)
+def test_what_go_refuses_is_refused_in_the_words_of_re2(pattern: str, words: str) -> None:
+    with pytest.raises(formats.UnusablePattern, match=re.escape(words)):
+        formats.Effort().check(pattern)
+
+
+def test_the_expressions_of_strangers_take_time_that_grows_with_the_text_alone() -> None:
+    # A hundred thousand characters; twenty-six were enough for seconds before.
+    assert not formats.found("^(a+)+$", "a" * 100_000 + "b")
+
+
+def test_a_schema_cannot_have_patterns_that_take_long_to_compile_together() -> None:
+    effort = formats.Effort()
+    effort.check(r"\pL{250}")
+    effort.check(r"\pL{250}")  # twice the same is compiled once
+    effort.check(r"\pL{251}")
+    effort.check(r"\pL{252}")
+    with pytest.raises(formats.UnusablePattern, match="too large together"):
+        effort.check("a")
+
+
+def test_patterns_that_are_refused_count_as_well() -> None:
+    effort = formats.Effort()
+    for size in range(1001, 1007):
+        with pytest.raises(formats.UnusablePattern, match="repetition"):
+            effort.check(f"a{{{size}}}")
+    with pytest.raises(formats.UnusablePattern, match="too large together"):
+        effort.check("a")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -24,7 +24,7 @@ from localpv.api.kinds.localdisk import (
 )
 from localpv.client.watching import Changed, Deleted, Synced
 from localpv.disk.records import names
-from localpv.disk.records.protocol import Event
+from localpv.disk.records.protocol import Records
 from localpv.testing.waiting import PATIENCE_SECONDS
 
 SEEN = LocalDiskStatus(
@@ -45,8 +45,24 @@ def a_disk(side: Side, entry: str = "sdb") -> LocalDisk:
     )
 
 
-async def next_event(events: AsyncGenerator[Event, None]) -> Any:
-    return await asyncio.wait_for(anext(events), PATIENCE_SECONDS)
+@asynccontextmanager
+async def watching(records: Records) -> AsyncIterator[asyncio.Queue[Any]]:
+    """What a handler is told for the time of the with-block."""
+    events: asyncio.Queue[Any] = asyncio.Queue()
+
+    def changed(old: LocalDisk | None, new: LocalDisk | None) -> None:
+        events.put_nowait(Changed(new) if new is not None else Deleted(old))
+
+    task = asyncio.create_task(records.follow(changed, synced=lambda: events.put_nowait(Synced(""))))
+    try:
+        yield events
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+async def next_event(events: asyncio.Queue[Any]) -> Any:
+    return await asyncio.wait_for(events.get(), PATIENCE_SECONDS)
 
 
 async def test_record_is_found_as_it_was_created(side: Side) -> None:
@@ -178,7 +194,7 @@ async def test_deleting_takes_only_what_was_seen_and_may_be_repeated(side: Side)
 async def test_watcher_hears_of_all_that_is_there_and_then_of_changes(side: Side) -> None:
     one = await side.agent.create(a_disk(side, "sdb"))
     two = await side.agent.create(a_disk(side, "sdc"))
-    async with aclosing(side.manager.watch()) as events:
+    async with watching(side.manager) as events:
         first = [await next_event(events), await next_event(events)]
         assert {event.object.key for event in first} == {one.key, two.key}
         assert isinstance(await next_event(events), Synced)
@@ -190,7 +206,7 @@ async def test_watcher_hears_of_all_that_is_there_and_then_of_changes(side: Side
 
 
 async def test_watcher_of_nothing_hears_that_there_is_nothing(side: Side) -> None:
-    async with aclosing(side.manager.watch()) as events:
+    async with watching(side.manager) as events:
         assert isinstance(await next_event(events), Synced)
         made = await side.agent.create(a_disk(side))
         assert await next_event(events) == Changed(made)
@@ -198,7 +214,7 @@ async def test_watcher_of_nothing_hears_that_there_is_nothing(side: Side) -> Non
 
 async def test_slow_watcher_misses_no_end(side: Side) -> None:
     disk = await side.agent.create(a_disk(side))
-    async with aclosing(side.manager.watch()) as events:
+    async with watching(side.manager) as events:
         await next_event(events)
         assert isinstance(await next_event(events), Synced)
         for done in range(1, 20):
@@ -207,6 +223,22 @@ async def test_slow_watcher_misses_no_end(side: Side) -> None:
         heard = await next_event(events)
         while heard != Changed(disk):
             heard = await next_event(events)
+
+
+async def test_all_that_follow_have_heard_of_a_write_when_it_returns_and_hear_of_it_once(side: Side) -> None:
+    async with watching(side.agent) as one, watching(side.agent) as two:
+        for events in (one, two):
+            assert isinstance(await next_event(events), Synced)
+        made = await side.agent.create(a_disk(side))
+        seen = await side.agent.write_status(made, SEEN)
+        for events in (one, two):
+            assert [events.get_nowait(), events.get_nowait()] == [Changed(made), Changed(seen)]
+        await side.agent.delete(seen)
+        fence = await side.agent.create(a_disk(side, "fence"))
+        for events in (one, two):
+            gone = await next_event(events)
+            assert isinstance(gone, Deleted) and gone.object.key == made.key
+            assert await next_event(events) == Changed(fence)
 
 
 async def test_many_records_are_written_at_once(side: Side) -> None:

@@ -39,7 +39,7 @@ from tests.authority.requests import (
 )
 from tests.authority.worlds import Near
 
-from localpv.api.protobuf import writing as protobuf
+from localpv.api.protobuf import messages as protobuf
 from localpv.engine.apiserver.verbs import watch as watching
 from localpv.engine.store.table import Change
 

@@ -5,9 +5,8 @@ from tests.unit.engine.apiserver.auth.fakes import Store, a_binding, group
 
 from localpv.api.objects import Object
 from localpv.engine.apiserver import bootstrap
-from localpv.engine.apiserver.auth import aggregation, identity
-from localpv.engine.apiserver.auth.attributes import Attributes
-from localpv.engine.apiserver.auth.identity import User
+from localpv.engine.apiserver.auth import identity, rules
+from localpv.engine.apiserver.auth.identity import Attributes, User
 from localpv.engine.apiserver.auth.rbac import Authorizer
 
 AGENT = identity.service_account("kube-system", "localpv-agent")
@@ -60,7 +59,7 @@ def test_every_namespace_should_have_an_account_and_the_certificate_of_the_autho
 
 def test_the_roles_that_are_sums_come_with_their_rules_written() -> None:
     roles = [obj for obj in bootstrap.objects("") if obj["kind"] == "ClusterRole"]
-    assert aggregation.outdated(roles) == []
+    assert rules.outdated(roles) == []
     by_name = {role["metadata"]["name"]: role for role in roles}
     assert all(rule in by_name["edit"]["rules"] for rule in by_name["view"]["rules"])
     assert all(rule in by_name["admin"]["rules"] for rule in by_name["edit"]["rules"])

@@ -16,7 +16,7 @@ from localpv.api.objects import Object
 from localpv.api.pod_logs import PodLogOptions
 from localpv.engine.apiserver.server import ApiServer, Settings
 from localpv.errors import BadRequest, HostError, Unavailable
-from localpv.host.model.processes import Process
+from localpv.host.containers import Process
 from localpv.testing.waiting import PATIENCE_SECONDS, eventually
 
 POD = {

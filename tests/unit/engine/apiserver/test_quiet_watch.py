@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from localpv.engine.apiserver.call import Call
-from localpv.engine.apiserver.negotiation import PLAIN
-from localpv.engine.apiserver.revisions import Revisions
+from localpv.engine.apiserver.responses import PLAIN
+from localpv.engine.apiserver.selection import Revisions
 from localpv.engine.apiserver.server import ApiServer, Settings
 from localpv.engine.apiserver.verbs import watch as watching
 

@@ -11,8 +11,7 @@ from localpv.engine.apiserver.call import ENGINE, Call
 from localpv.engine.apiserver.kinds.base import Strategy
 from localpv.engine.apiserver.quota import MAX_OBJECT_BYTES, Quota
 from localpv.engine.apiserver.registry import Kind
-from localpv.engine.store.table import Change, Event, Row
-from localpv.engine.store.usage import OBJECT_BYTES, Usage
+from localpv.engine.store.table import OBJECT_BYTES, Change, Event, Row, Usage
 from localpv.errors import TooLarge, TooManyRequests
 
 MOST = 80_000

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from localpv.engine.apiserver import connections, transfer
+from localpv.engine.apiserver import body, connections
 from localpv.engine.apiserver.call import Call
 from localpv.engine.apiserver.server import ApiServer, Settings
 from localpv.engine.apiserver.verbs.create import create_object
@@ -21,8 +21,8 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 @pytest.fixture
 async def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ApiServer]:
     monkeypatch.setattr(connections, "SWEEP_EVERY", 0.05)
-    monkeypatch.setattr(transfer, "BODY_SECONDS", 0.3)
-    monkeypatch.setattr(transfer, "TAKE_SECONDS", 0.3)
+    monkeypatch.setattr(body, "BODY_SECONDS", 0.3)
+    monkeypatch.setattr(body, "TAKE_SECONDS", 0.3)
     started = ApiServer(Settings(data=tmp_path, port=0, durable=False))
     await started.start()
     yield started

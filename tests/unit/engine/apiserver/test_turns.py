@@ -13,9 +13,9 @@ import pytest
 from localpv.api.objects import Object
 from localpv.engine.apiserver.call import Call
 from localpv.engine.apiserver.controllers.worker import Worker
-from localpv.engine.apiserver.negotiation import PLAIN, Form
 from localpv.engine.apiserver.registry import Kind
-from localpv.engine.apiserver.revisions import Revisions
+from localpv.engine.apiserver.responses import PLAIN, Form
+from localpv.engine.apiserver.selection import Revisions
 from localpv.engine.apiserver.server import ApiServer, Settings
 from localpv.engine.apiserver.verbs import delete, watch
 from localpv.engine.apiserver.verbs import list as listing

@@ -174,7 +174,7 @@ async def running(folder: Path) -> AsyncIterator[Engine]:
 @asynccontextmanager
 async def binding(client: Client, *, workers: int = WORKERS) -> AsyncIterator[None]:
     """A binder at work until the with-block ends, however it ends."""
-    informers = VolumeInformers(client, clock=SystemClock(), indexes=binder.INDEXES)
+    informers = VolumeInformers(client, clock=SystemClock())
     worker = binder.Binder(client, informers=informers, clock=SystemClock(), workers=workers)
     async with _at_work(informers.run()), _at_work(worker.run()):
         yield
@@ -183,7 +183,7 @@ async def binding(client: Client, *, workers: int = WORKERS) -> AsyncIterator[No
 @asynccontextmanager
 async def placing(client: Client) -> AsyncIterator[None]:
     """A placer at work until the with-block ends, however it ends."""
-    informers = VolumeInformers(client, clock=SystemClock(), indexes=placer.INDEXES)
+    informers = VolumeInformers(client, clock=SystemClock())
     worker = placer.Placer(client, informers=informers, clock=SystemClock())
     async with _at_work(informers.run()), _at_work(worker.run()):
         yield

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from localpv.api import kinds
 from localpv.api.kinds import (
     Deployment,
     DeploymentSpec,
     Job,
     JobSpec,
     ObjectMeta,
+    Pod,
     PodCondition,
     ReplicaSet,
     ReplicaSetSpec,
@@ -18,8 +20,7 @@ from localpv.api.kinds import (
     StatefulSetSpec,
     UpdateStrategy,
 )
-from localpv.engine.controllers import pods, rollouts
-from localpv.engine.controllers.pods import Pod
+from localpv.engine.controllers import rollouts
 
 SPACE = "default"
 
@@ -34,15 +35,15 @@ def a_pod(
     conditions = (PodCondition(type="Ready", status="True", last_transition_time=ready_since),) if ready_since else ()
     return Pod(
         metadata=meta(name, **more),
-        spec=pods.Spec(node_name=node),
-        status=pods.Status(
+        spec=kinds.PodSpec(node_name=node),
+        status=kinds.PodStatus(
             phase=phase, conditions=conditions, container_statuses=_containers(restarts) if restarts else ()
         ),
     )
 
 
-def _containers(restarts: int) -> tuple[pods.ContainerStatus, ...]:
-    return (pods.ContainerStatus(name="main", restart_count=restarts),)
+def _containers(restarts: int) -> tuple[kinds.ContainerStatus, ...]:
+    return (kinds.ContainerStatus(name="main", restart_count=restarts),)
 
 
 def a_deployment(

@@ -19,16 +19,18 @@ from localpv.api.kinds import (
     Job,
     Node,
     PersistentVolumeClaim,
+    Pod,
     ReplicaSet,
     StatefulSet,
 )
 from localpv.client import config as connections
 from localpv.client.client import Client
 from localpv.client.http import HttpTransport
+from localpv.client.informer_factory import InformerFactory
 from localpv.client.transport import Answer, Request, Transport
 from localpv.engine.apiserver.server import ApiServer, Settings
+from localpv.engine.controllers import pods
 from localpv.engine.controllers.controllers import Workloads
-from localpv.engine.controllers.pods import Pod
 from localpv.runtime.clock import SystemClock
 from localpv.testing.waiting import PATIENCE_SECONDS
 
@@ -73,7 +75,7 @@ class World:
     async def end(self, phase: str) -> None:
         """Every pod comes to its end."""
         for pod in await self.all(Pod):
-            if pod.active:
+            if pods.is_active(pod):
                 await self.client.objects(Pod).patch(
                     pod.metadata.name, {"status": {"phase": phase}}, "default", subresource="status"
                 )
@@ -101,14 +103,18 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
 
 
 @asynccontextmanager
-async def at_work(transport: Transport) -> AsyncIterator[None]:
-    task = asyncio.create_task(Workloads(Client(transport, field_manager="tests"), clock=SystemClock()).run())
+async def at_work(transport: Transport) -> AsyncIterator[Workloads]:
+    client, clock = Client(transport, field_manager="tests"), SystemClock()
+    informers = InformerFactory(client, clock=clock)
+    workloads = Workloads(client, informers=informers, clock=clock)
+    tasks = [asyncio.create_task(informers.run()), asyncio.create_task(workloads.run())]
     try:
-        yield
+        yield workloads
     finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
+        for task in tasks:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
 
 
 async def die_after(world: World, writes: int, done: Callable[[], Coroutine[Any, Any, bool]]) -> None:
@@ -167,7 +173,7 @@ async def test_each_end_of_a_pod_is_counted_once(world: World, writes: int, phas
     await world.create(Job, crew.job("work", completions=3, parallelism=3, backoffLimit=2))
 
     async def running() -> bool:
-        return len([pod for pod in await world.all(Pod) if pod.active]) == 3
+        return len([pod for pod in await world.all(Pod) if pods.is_active(pod)]) == 3
 
     async with at_work(world.transport):
         await world.until(running, "three pods")
@@ -236,11 +242,7 @@ async def test_controllers_that_start_in_a_settled_world_write_nothing(world: Wo
         await world.until(settled, "everything is made")
         await world.until(still, "nothing changes any more")
     counting = CountsWrites(world.transport)
-    workloads = Workloads(Client(counting, field_manager="tests"), clock=SystemClock())
-    task = asyncio.create_task(workloads.run())
-    await workloads.ready()
-    await asyncio.sleep(1.0)
-    task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await task
+    async with at_work(counting) as workloads:
+        await workloads.ready()
+        await asyncio.sleep(1.0)
     assert counting.writes == []

@@ -10,6 +10,7 @@ import pytest
 
 from localpv.api.kinds import ConfigMap
 from localpv.client.client import Client
+from localpv.client.informer import SharedInformer
 from localpv.engine.controllers.informer import Known
 from localpv.testing.api import FakeApi
 from localpv.testing.clock import FakeClock, settle
@@ -20,8 +21,9 @@ PATH = "/api/v1/namespaces/default/configmaps"
 @asynccontextmanager
 async def known(api: FakeApi, *, watching: bool = True) -> AsyncIterator[Known[ConfigMap]]:
     client = Client(api, field_manager="tests")
-    found = Known(client, ConfigMap, clock=FakeClock(), indexes={"color": lambda obj: [obj.data.get("color", "")]})
-    task = asyncio.create_task(found.run()) if watching else None
+    informer = SharedInformer(client.objects(ConfigMap), clock=FakeClock())
+    found = Known(client, ConfigMap, informer, indexes={"color": lambda obj: [obj.data.get("color", "")]})
+    task = asyncio.create_task(informer.run()) if watching else None
     try:
         await settle()
         yield found

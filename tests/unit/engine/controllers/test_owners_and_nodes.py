@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec import structs
 from tests.unit.engine.controllers.builders import a_job, a_pod, a_stateful_set, meta
 
 from localpv.api.kinds import (
+    Affinity,
     DaemonSet,
     DaemonSetSpec,
     Node,
@@ -113,7 +115,12 @@ def test_pod_of_a_daemon_keeps_its_own_affinity_except_for_the_node() -> None:
     assert set(made) == {"podAntiAffinity", "nodeAffinity"}
     assert made["nodeAffinity"].keys() == affinity["nodeAffinity"].keys()
     pod = a_pod("log-x", node="")
-    assert daemon_nodes.node_of(structs.replace(pod, spec=structs.replace(pod.spec, affinity=made))) == "n7"
+    assert (
+        daemon_nodes.node_of(
+            structs.replace(pod, spec=structs.replace(pod.spec, affinity=msgspec.convert(made, Affinity)))
+        )
+        == "n7"
+    )
     assert daemon_nodes.node_of(a_pod("log-y", node="n3")) == "n3"
 
 

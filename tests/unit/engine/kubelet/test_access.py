@@ -11,7 +11,7 @@ from tests.unit.engine.kubelet.builders import record
 
 from localpv import errors
 from localpv.api.pod_logs import PodLogOptions
-from localpv.engine.apiserver import pod_access
+from localpv.engine.apiserver import pod_subresources
 from localpv.engine.kubelet.access import PodAccess
 from localpv.engine.kubelet.paths import Places
 from localpv.engine.kubelet.records import Record, Records
@@ -37,7 +37,7 @@ def containers() -> FakeContainers:
 
 
 @pytest.fixture
-def access(records: Records, containers: FakeContainers, places: Places) -> pod_access.PodAccess:
+def access(records: Records, containers: FakeContainers, places: Places) -> pod_subresources.PodAccess:
     return PodAccess(records=records, containers=containers, places=places)
 
 
@@ -49,12 +49,12 @@ def ran(records: Records, one: Record, text: str) -> Bundle:
     return bundle
 
 
-async def log(access: pod_access.PodAccess, **options: Any) -> str:
+async def log(access: pod_subresources.PodAccess, **options: Any) -> str:
     return b"".join([chunk async for chunk in access.logs(POD, "main", PodLogOptions(**options))]).decode()
 
 
 async def test_log_is_that_of_the_present_attempt_and_of_the_one_before(
-    access: pod_access.PodAccess, records: Records
+    access: pod_subresources.PodAccess, records: Records
 ) -> None:
     ran(records, record(code=1), "first")
     ran(records, record(attempt=1), "second")
@@ -63,14 +63,16 @@ async def test_log_is_that_of_the_present_attempt_and_of_the_one_before(
 
 
 async def test_attempt_that_has_ended_is_both_the_present_and_the_previous(
-    access: pod_access.PodAccess, records: Records
+    access: pod_subresources.PodAccess, records: Records
 ) -> None:
     ran(records, record(code=1), "only")
     assert await log(access) == "only\n"
     assert await log(access, previous=True) == "only\n"
 
 
-async def test_log_that_is_followed_ends_with_the_container(access: pod_access.PodAccess, records: Records) -> None:
+async def test_log_that_is_followed_ends_with_the_container(
+    access: pod_subresources.PodAccess, records: Records
+) -> None:
     one = record()
     ran(records, one, "line")
     heard = []
@@ -80,7 +82,7 @@ async def test_log_that_is_followed_ends_with_the_container(access: pod_access.P
     assert heard == [b"line\n"]
 
 
-async def test_container_that_has_not_begun_has_no_log(access: pod_access.PodAccess) -> None:
+async def test_container_that_has_not_begun_has_no_log(access: pod_subresources.PodAccess) -> None:
     with pytest.raises(errors.BadRequest, match="waiting to start: ContainerCreating"):
         await log(access)
     with pytest.raises(errors.BadRequest, match="previous terminated container"):
@@ -88,7 +90,7 @@ async def test_container_that_has_not_begun_has_no_log(access: pod_access.PodAcc
 
 
 async def test_command_runs_in_a_container_that_runs(
-    access: pod_access.PodAccess, records: Records, containers: FakeContainers
+    access: pod_subresources.PodAccess, records: Records, containers: FakeContainers
 ) -> None:
     with pytest.raises(errors.BadRequest, match="is not running"):
         await access.exec(POD, "main", ("ls",), stdin=False, tty=False)

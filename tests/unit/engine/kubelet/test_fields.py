@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from localpv.api import kinds, well_known
-from localpv.api.kinds.placing import SchedulingGate
+from localpv.api.kinds.pods import SchedulingGate
 from localpv.api.schema import catalogue
 from localpv.api.schema.node import Node
 from localpv.engine.kubelet import unsupported

@@ -14,6 +14,8 @@ from localpv.api import kinds
 from localpv.client import config as connections
 from localpv.client.client import Client
 from localpv.client.http import HttpTransport
+from localpv.client.informer_factory import InformerFactory
+from localpv.client.objects import Selection
 from localpv.engine.apiserver.server import ApiServer, Settings
 from localpv.engine.kubelet.images import references
 from localpv.engine.kubelet.images.store import Config, Image, Images
@@ -98,8 +100,10 @@ class Town:
         async def admit(pod: kinds.Pod) -> tuple[str, str] | None:
             return self.refusal
 
+        informers = InformerFactory(self.client, clock=clock)
         self.runner = PodRunner(
             self.client,
+            informer=informers.informer(kinds.Pod, Selection(fields=f"spec.nodeName={NODE}")),
             node=NODE,
             host_ip="192.0.2.7",
             boot=self.boot,
@@ -115,7 +119,7 @@ class Town:
             clock=clock,
             admit=admit,
         )
-        tasks = [asyncio.create_task(self.runner.run()), asyncio.create_task(events.run())]
+        tasks = [asyncio.create_task(run()) for run in (informers.run, self.runner.run, events.run)]
         try:
             yield
         finally:

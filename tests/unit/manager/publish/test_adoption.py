@@ -11,6 +11,7 @@ from localpv import errors
 from localpv.api import well_known
 from localpv.api.kinds import PersistentVolume
 from localpv.client.client import Client
+from localpv.client.informer_factory import InformerFactory
 from localpv.config.settings import Configuration
 from localpv.disk import labels
 from localpv.manager.publish import adoption, ownership
@@ -64,7 +65,7 @@ async def test_volume_that_may_not_be_changed_is_followed_as_it_is() -> None:
     api = FakeApi()
     api.put(f"{VOLUMES}/pv", a_volume())
     client = Client(api, field_manager="test")
-    volumes = ApiVolumes(client, clock=SystemClock())
+    volumes = ApiVolumes(client, informers=InformerFactory(client, clock=SystemClock()), clock=SystemClock())
     volumes.holds = False
     objects = client.objects(PersistentVolume)
     page = [each async for each in objects.pages()]
@@ -106,6 +107,6 @@ def test_node_is_read_from_the_annotation(annotation: str, node: str) -> None:
 
 async def adopt(api: FakeApi, node: str = "") -> None:
     client = Client(api, field_manager="test")
-    volumes = ApiVolumes(client, clock=SystemClock())
+    volumes = ApiVolumes(client, informers=InformerFactory(client, clock=SystemClock()), clock=SystemClock())
     objects = client.objects(PersistentVolume)
     await adoption.adopt_all(objects, volumes=volumes, configuration=CONFIGURATION, node=node)

@@ -102,7 +102,7 @@ class World:
     async def seen(self, count: int) -> None:
         """Wait until so many Jobs are known to be there, and not on their way out."""
         async with asyncio.timeout(PATIENCE_SECONDS):
-            while sum(not job.metadata.deleting for job in self.jobs.cache.list()) != count:
+            while sum(not job.metadata.deleting for job in self.jobs.informer.list()) != count:
                 await asyncio.sleep(0.01)
 
     async def names(self) -> list[str]:
@@ -121,8 +121,8 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
             await eventually(lambda: server.kinds.find("localpv.dev", "v1alpha1", "localdisks"), what="they are served")
             await client.untyped(resource_of("DaemonSet", "apps")).create(agents())
             made = World(client)
-            following = asyncio.create_task(made.jobs.cache.run())
-            await made.jobs.cache.wait_synced()
+            following = asyncio.create_task(made.jobs.informer.run())
+            await made.jobs.informer.wait_synced()
             yield made
             following.cancel()
             await asyncio.wait({following})
@@ -187,7 +187,7 @@ async def test_job_that_ended_without_a_clean_disk_is_made_anew_later(world: Wor
         JOB, {"status": {"conditions": conditions, "startTime": now}}, NAMESPACE, subresource="status"
     )
     async with asyncio.timeout(PATIENCE_SECONDS):
-        while not (world.jobs.cache.list() and world.jobs.cache.list()[0].status.get("conditions")):
+        while not (world.jobs.informer.list() and world.jobs.informer.list()[0].status.get("conditions")):
             await asyncio.sleep(0.01)
     assert await world.jobs.step(disk.key, disk) == cleaning_jobs.FAILED_SECONDS
     await world.seen(0)

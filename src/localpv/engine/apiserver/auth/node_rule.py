@@ -20,8 +20,7 @@ from collections.abc import Container
 
 from localpv.api import roles, selectors
 from localpv.api.objects import Object
-from localpv.engine.apiserver.auth.attributes import Attributes, quoted
-from localpv.engine.apiserver.auth.identity import User
+from localpv.engine.apiserver.auth.identity import Attributes, User, quoted
 from localpv.errors import BadRequest
 
 AGENT_ROLE = roles.AGENT

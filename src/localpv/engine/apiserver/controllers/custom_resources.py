@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from localpv.api.objects import Object, now
-from localpv.engine.apiserver import assembly
+from localpv.engine.apiserver import registry
 from localpv.engine.apiserver.admission import CUSTOM_OBJECTS
 from localpv.engine.apiserver.call import Call
 from localpv.engine.apiserver.controllers.worker import Worker
@@ -57,7 +57,7 @@ class DefinitionKeeper:
         if known != versions:
             since = int(definition["metadata"]["resourceVersion"])
             self._in_force[name] = versions, since
-        self._kinds.set_custom(name, assembly.custom_kinds(definition, since))
+        self._kinds.set_custom(name, registry.custom_kinds(definition, since))
 
     def _others(self, name: str) -> list[Object]:
         return [decode(row.value) for key, row in self._store.table(PREFIX).scan() if key != name]

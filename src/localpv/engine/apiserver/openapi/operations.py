@@ -1,14 +1,84 @@
-"""What can be done with a resource, by path and HTTP method; not yet in the words of any OpenAPI version."""
+"""What can be done with a resource, by path and HTTP method, with which parameters and definitions.
+
+Not yet in the words of any OpenAPI version.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from localpv.api import media_types
 from localpv.api.resources import Resource
 from localpv.engine.apiserver import discovery
-from localpv.engine.apiserver.openapi import parameters
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    name: str
+    type: str
+    description: str
+    place: str = "query"
+
+    @property
+    def required(self) -> bool:
+        return self.place == "path"
+
+
+def _table(*parameters: Parameter) -> dict[str, Parameter]:
+    return {parameter.name: parameter for parameter in parameters}
+
+
+KNOWN = _table(
+    Parameter("name", "string", "Name of the object.", "path"),
+    Parameter("namespace", "string", "Namespace that the object belongs to.", "path"),
+    Parameter("pretty", "string", "Set to true for indented output."),
+    Parameter("dryRun", "string", "All: go through every check, answer as usual, and store nothing."),
+    Parameter("fieldManager", "string", "Name under which the changed fields are recorded in metadata.managedFields."),
+    Parameter(
+        "fieldValidation",
+        "string",
+        "What to do about unknown and repeated fields: Strict refuses the request, Warn (the default) answers with a"
+        " warning, Ignore says nothing.",
+    ),
+    Parameter("force", "boolean", "Server-side apply only: take over fields that another manager owns."),
+    Parameter("labelSelector", "string", "Only objects whose labels match."),
+    Parameter("fieldSelector", "string", "Only objects whose selectable fields match."),
+    Parameter("limit", "integer", "At most this many objects in one answer; the rest follows with continue."),
+    Parameter("continue", "string", "The token from the previous page of a limited list."),
+    Parameter("resourceVersion", "string", "How new the answer must be, or where a watch begins."),
+    Parameter("resourceVersionMatch", "string", "Exact or NotOlderThan: how resourceVersion is meant in a list."),
+    Parameter("sendInitialEvents", "boolean", "Begin a watch with the objects that exist, then a bookmark."),
+    Parameter("allowWatchBookmarks", "boolean", "Allow events that only tell how far a watch has come."),
+    Parameter("timeoutSeconds", "integer", "End the request after this time."),
+    Parameter("watch", "boolean", "Stream changes instead of answering with a list."),
+    Parameter("gracePeriodSeconds", "integer", "Time an object gets to end by itself; 0 deletes it at once."),
+    Parameter("orphanDependents", "boolean", "The older form of propagationPolicy: true means Orphan."),
+    Parameter(
+        "propagationPolicy",
+        "string",
+        "What happens to objects that this one owns: Background, Foreground or Orphan.",
+    ),
+)
+
+ON_WRITE = ("dryRun", "fieldManager", "fieldValidation")
+ON_PATCH = (*ON_WRITE, "force")
+ON_DELETE = ("dryRun", "gracePeriodSeconds", "orphanDependents", "propagationPolicy")
+ON_LIST = (
+    "allowWatchBookmarks",
+    "continue",
+    "fieldSelector",
+    "labelSelector",
+    "limit",
+    "resourceVersion",
+    "resourceVersionMatch",
+    "sendInitialEvents",
+    "timeoutSeconds",
+    "watch",
+)
+ON_DELETE_COLLECTION = tuple(sorted({*ON_LIST, *ON_DELETE} - {"allowWatchBookmarks", "watch"}))
+
 
 META = "io.k8s.apimachinery.pkg.apis.meta.v1"
 STATUS = f"{META}.Status"
@@ -114,7 +184,7 @@ class _Writer:
             id=f"list{self.api}{kind}ForAllNamespaces" if everywhere else self.id("list"),
             description=f"List {kind} objects, or watch them{' in all namespaces' if everywhere else ''}.",
             gvk=self.gvk,
-            parameters=parameters.LIST,
+            parameters=ON_LIST,
             returns=list_definition(self.resource),
             streams=True,
             tag=self.tag,
@@ -133,7 +203,7 @@ class _Writer:
             id=self.id("delete", before="Collection"),
             description=f"Delete all {self.resource.kind} objects that the selectors choose.",
             gvk=self.gvk,
-            parameters=parameters.DELETE_COLLECTION,
+            parameters=ON_DELETE_COLLECTION,
             body=DELETE_OPTIONS,
             body_required=False,
             returns=STATUS,
@@ -147,7 +217,7 @@ class _Writer:
             id=self.id("delete"),
             description=f"Delete a {self.resource.kind}.",
             gvk=self.gvk,
-            parameters=parameters.DELETE,
+            parameters=ON_DELETE,
             body=DELETE_OPTIONS,
             body_required=False,
             returns=definition(self.resource) if self.resource.qualified in _DELETE_RETURNS_THE_OBJECT else STATUS,
@@ -199,7 +269,7 @@ class _Writer:
             id=self.id(word, after=sub[:1].upper() + sub[1:]),
             description=description,
             gvk=gvk or self.gvk,
-            parameters={"get": (), "patch": parameters.PATCH}.get(method, parameters.WRITE),
+            parameters={"get": (), "patch": ON_PATCH}.get(method, ON_WRITE),
             consumes=self.consumes_patch if method == "patch" else ("*/*",),
             body=body,
             returns=returns or body,
@@ -240,3 +310,46 @@ def of(resource: Resource) -> Iterator[Path]:
             continue
         here = discovery.subresource(resource, sub)
         yield Path(f"{item.path}/{sub}", item.parameters, [writer.on_item(verb, sub) for verb in here.verbs])
+
+
+Schema = dict[str, Any]
+Find = Callable[[str], Schema]
+"""A definition by its name, in the form of one OpenAPI version. The caller may change what it gets."""
+
+
+class Catalogue(Protocol):
+    """The built-in definitions, as `localpv.api.schema.catalogue` has them."""
+
+    def openapi(self, name: str) -> Schema: ...
+
+
+def named_by(paths: Iterable[Path]) -> set[str]:
+    """Definitions that operations take or return."""
+    found = {name for path in paths for operation in path.operations for name in (operation.body, operation.returns)}
+    return found - {""}
+
+
+def closure(roots: Iterable[str], find: Find) -> Iterator[tuple[str, Schema]]:
+    """The roots and everything they refer to, sorted by name."""
+    found: dict[str, Schema] = {}
+    waiting = list(roots)
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found[name] = schema = find(name)
+            waiting.extend(_references(schema))
+    for name in sorted(found):
+        yield name, found.pop(name)
+
+
+def _references(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        target = value.get("$ref")
+        # The schema of schemas has a property of this name, which is no reference.
+        if isinstance(target, str):
+            yield target.rpartition("/")[2]
+        for child in value.values():
+            yield from _references(child)
+    elif isinstance(value, list):
+        for child in value:
+            yield from _references(child)

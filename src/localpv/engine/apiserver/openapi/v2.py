@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from localpv.api.resources import Resource
-from localpv.engine.apiserver.openapi import definitions, operations, parameters
+from localpv.engine.apiserver.openapi import operations
 from localpv.engine.apiserver.openapi.operations import Operation
 
 _STATUS_TEXT = {200: "OK", 201: "Created", 202: "Accepted"}
@@ -30,7 +30,7 @@ TAIL: dict[str, Any] = {
 Named = Iterator[tuple[str, dict[str, Any]]]
 
 
-def downgraded(schema: definitions.Schema) -> definitions.Schema:
+def downgraded(schema: operations.Schema) -> operations.Schema:
     """A v3 schema in the words of v2."""
     written: dict[str, Any] = {}
     for key, value in schema.items():
@@ -56,7 +56,7 @@ def downgraded(schema: definitions.Schema) -> definitions.Schema:
 
 
 def _parameter(name: str) -> dict[str, Any]:
-    known = parameters.KNOWN[name]
+    known = operations.KNOWN[name]
     written = {
         "name": name,
         "in": known.place,
@@ -100,13 +100,13 @@ def paths(resources: Iterable[Resource]) -> Named:
             yield path.path, item
 
 
-def schemas(resources: Iterable[Resource], find: definitions.Find) -> Named:
+def schemas(resources: Iterable[Resource], find: operations.Find) -> Named:
     """Every definition that the paths need."""
-    roots = definitions.named_by(path for resource in resources for path in operations.of(resource))
-    return definitions.closure(roots, find)
+    roots = operations.named_by(path for resource in resources for path in operations.of(resource))
+    return operations.closure(roots, find)
 
 
-def document(resources: Iterable[Resource], find: definitions.Find) -> Iterator[bytes]:
+def document(resources: Iterable[Resource], find: operations.Find) -> Iterator[bytes]:
     """The document as pieces of JSON, so that it is never in memory as a whole."""
     encode = msgspec.json.encode
     resources = list(resources)

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from localpv.api.resources import Resource
-from localpv.engine.apiserver.openapi import definitions, operations, parameters
+from localpv.engine.apiserver.openapi import operations
 from localpv.engine.apiserver.openapi.operations import Operation, Path
 
 _STATUS_TEXT = {200: "OK", 201: "Created", 202: "Accepted"}
@@ -27,7 +27,7 @@ def _reference(name: str) -> dict[str, Any]:
 
 
 def _parameter(name: str) -> dict[str, Any]:
-    known = parameters.KNOWN[name]
+    known = operations.KNOWN[name]
     written = {"name": name, "in": known.place, "description": known.description}
     schema = {"type": known.type, "uniqueItems": True}
     return {**written, "required": True, "schema": schema} if known.required else {**written, "schema": schema}
@@ -65,7 +65,7 @@ def _path(path: Path) -> dict[str, Any]:
     }
 
 
-def document(resources: Sequence[Resource], find: definitions.Find) -> Iterator[bytes]:
+def document(resources: Sequence[Resource], find: operations.Find) -> Iterator[bytes]:
     """The document of one group and version as pieces of JSON, so that it is never in memory as a whole."""
     paths = [path for resource in resources for path in operations.of(resource)]
     encode = msgspec.json.encode
@@ -73,6 +73,6 @@ def document(resources: Sequence[Resource], find: definitions.Find) -> Iterator[
     for number, path in enumerate(paths):
         yield b"%s%s:%s" % (b"," if number else b"", encode(path.path), encode(_path(path)))
     yield b'},"components":{"schemas":{'
-    for number, (name, schema) in enumerate(definitions.closure(definitions.named_by(paths), find)):
+    for number, (name, schema) in enumerate(operations.closure(operations.named_by(paths), find)):
         yield b"%s%s:%s" % (b"," if number else b"", encode(name), encode(schema))
     yield b'},"securitySchemes":{"BearerToken":' + encode(SECURITY) + b"}}}"

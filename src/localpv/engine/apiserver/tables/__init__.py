@@ -8,14 +8,12 @@ from typing import Any
 
 from localpv.api.objects import Object
 from localpv.engine.apiserver.registry import Kind
-from localpv.engine.apiserver.tables import cluster, custom, events, pods, rules, volumes, workloads
+from localpv.engine.apiserver.tables import cluster, custom, pods, volumes, workloads
 from localpv.engine.apiserver.tables.layout import PLAIN, Layout
 
 LAYOUTS: dict[tuple[str, str], Layout] = {
     **cluster.LAYOUTS,
-    **events.LAYOUTS,
     **pods.LAYOUTS,
-    **rules.LAYOUTS,
     **volumes.LAYOUTS,
     **workloads.LAYOUTS,
 }

@@ -9,8 +9,7 @@ from typing import Any
 
 from localpv.api import jsonpath
 from localpv.api.objects import Object
-from localpv.engine.apiserver.tables import durations, texts
-from localpv.engine.apiserver.tables.layout import NAME, Layout, column
+from localpv.engine.apiserver.tables.layout import INVALID, NAME, UNKNOWN, Layout, column, human, text
 
 _AGE = column("Age", "How long ago the object was made", type="date")
 _DEFAULT = [{**_AGE, "jsonPath": ".metadata.creationTimestamp"}]
@@ -55,7 +54,7 @@ def layout(version: Object) -> Layout:
 
 
 def _text(value: Any, now: float) -> str:
-    return texts.text(value)
+    return text(value)
 
 
 def _integer(value: Any, now: float) -> int | None:
@@ -82,13 +81,13 @@ def _date(value: Any, now: float) -> str | None:
     if not isinstance(value, str):
         return None
     if value in _NO_TIME:
-        return durations.UNKNOWN
+        return UNKNOWN
     if not _is_time(value):
-        return durations.INVALID
+        return INVALID
     try:
-        return durations.human(now - datetime.fromisoformat(value).timestamp())
+        return human(now - datetime.fromisoformat(value).timestamp())
     except ValueError:
-        return durations.INVALID
+        return INVALID
 
 
 def _nothing(value: Any, now: float) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from localpv.api.objects import Object
-from localpv.engine.apiserver.tables import durations
+from localpv.engine.apiserver.tables import layout
 from localpv.engine.apiserver.tables.layout import AGE, NAME, NONE, Layout, column, wide
 
 _NODE_LOST = "NodeLost"
@@ -27,11 +27,11 @@ class _Restarts:
         self.count += container.get("restartCount", 0)
         ended = (container.get("lastState") or {}).get("terminated") or {}
         if finished := ended.get("finishedAt"):
-            self.last = max(self.last, durations.moment(finished))
+            self.last = max(self.last, layout.moment(finished))
 
     def cell(self, now: float) -> str:
         if self.count and self.last:
-            return f"{self.count} ({durations.human(now - self.last)} ago)"
+            return f"{self.count} ({layout.human(now - self.last)} ago)"
         return str(self.count)
 
 
@@ -49,7 +49,7 @@ def _pod(pod: Object, now: float) -> list[Any]:
         f"{ready}/{len(spec['containers']) + len(_sidecars(spec))}",
         reason,
         restarts.cell(now),
-        durations.age(pod, now),
+        layout.age(pod, now),
         (addresses[0].get("ip") if addresses else "") or NONE,
         spec.get("nodeName") or NONE,
         status.get("nominatedNodeName") or NONE,

@@ -8,7 +8,7 @@ from typing import Any
 
 from localpv.api import selectors
 from localpv.api.objects import Object
-from localpv.engine.apiserver.tables import durations
+from localpv.engine.apiserver.tables import layout
 from localpv.engine.apiserver.tables.layout import AGE, NAME, NONE, PLAIN, UNSET, Layout, column, wide
 
 _Cell = Callable[[Object], Any]
@@ -26,7 +26,7 @@ def _layout(*columns: _Column, after_age: tuple[_Column, ...] = ()) -> Layout:
         return [
             obj["metadata"]["name"],
             *(cell(obj) for _, cell in columns),
-            durations.age(obj, now),
+            layout.age(obj, now),
             *(cell(obj) for _, cell in after_age),
         ]
 
@@ -108,10 +108,10 @@ def _metric(metric: Object, status: Object) -> str:
     name = f"{source['name']}: " if "name" in source else ""
     if "averageValue" in target:
         average = " (avg)" if kind in ("External", "Object") else ""
-        return f"{name}{current.get('averageValue', durations.UNKNOWN)}/{target['averageValue']}{average}"
+        return f"{name}{current.get('averageValue', layout.UNKNOWN)}/{target['averageValue']}{average}"
     if not name:
-        return f"{current.get('value', durations.UNKNOWN)}/{target.get('value', '')}"
-    share = f"{current['averageUtilization']}%" if "averageUtilization" in current else durations.UNKNOWN
+        return f"{current.get('value', layout.UNKNOWN)}/{target.get('value', '')}"
+    share = f"{current['averageUtilization']}%" if "averageUtilization" in current else layout.UNKNOWN
     wanted = f"{target['averageUtilization']}%" if "averageUtilization" in target else "<auto>"
     return f"{name}{share}/{wanted}"
 
@@ -132,8 +132,8 @@ def _cron_job(obj: Object, now: float) -> list[Any]:
         spec.get("timeZone", NONE),
         str(spec["suspend"]) if "suspend" in spec else UNSET,
         len(status.get("active") or ()),
-        durations.since(last, now) if last else NONE,
-        durations.age(obj, now),
+        layout.since(last, now) if last else NONE,
+        layout.age(obj, now),
         ",".join(each["name"] for each in containers),
         ",".join(each.get("image", "") for each in containers),
         str(selectors.from_object(job.get("selector"))) or NONE,

@@ -7,7 +7,7 @@ from typing import Any
 
 from localpv.api import well_known
 from localpv.api.objects import Object
-from localpv.engine.apiserver.tables import durations
+from localpv.engine.apiserver.tables import layout
 from localpv.engine.apiserver.tables.layout import AGE, NAME, NONE, PLAIN, UNSET, Layout, column, wide
 
 _IS_DEFAULT = (well_known.IS_DEFAULT_CLASS, well_known.BETA_IS_DEFAULT_CLASS)
@@ -32,7 +32,7 @@ def _volume(volume: Object, now: float) -> list[Any]:
         _class(metadata, spec),
         spec.get("volumeAttributesClassName", UNSET),
         status.get("reason", ""),
-        durations.age(volume, now),
+        layout.age(volume, now),
         spec.get("volumeMode", UNSET),
     ]
 
@@ -48,7 +48,7 @@ def _claim(claim: Object, now: float) -> list[Any]:
         _access_modes(status.get("accessModes")) if volume else "",
         _class(metadata, spec),
         spec.get("volumeAttributesClassName", UNSET),
-        durations.age(claim, now),
+        layout.age(claim, now),
         spec.get("volumeMode", UNSET),
     ]
 
@@ -79,7 +79,7 @@ def _storage_class(storage_class: Object, now: float) -> list[Any]:
         storage_class.get("reclaimPolicy", "Delete"),
         storage_class.get("volumeBindingMode", "Immediate"),
         storage_class.get("allowVolumeExpansion", False),
-        durations.age(storage_class, now),
+        layout.age(storage_class, now),
     ]
 
 
@@ -94,12 +94,12 @@ def _driver(driver: Object, now: float) -> list[Any]:
         UNSET if requests is None else ",".join(each.get("audience", "") for each in requests),
         spec.get("requiresRepublish", False),
         ",".join(spec.get("volumeLifecycleModes") or ()) or NONE,
-        durations.age(driver, now),
+        layout.age(driver, now),
     ]
 
 
 def _csi_node(node: Object, now: float) -> list[Any]:
-    return [node["metadata"]["name"], len(node["spec"].get("drivers") or ()), durations.age(node, now)]
+    return [node["metadata"]["name"], len(node["spec"].get("drivers") or ()), layout.age(node, now)]
 
 
 def _attachment(attachment: Object, now: float) -> list[Any]:
@@ -110,7 +110,7 @@ def _attachment(attachment: Object, now: float) -> list[Any]:
         (spec.get("source") or {}).get("persistentVolumeName", ""),
         spec.get("nodeName", ""),
         (attachment.get("status") or {}).get("attached", False),
-        durations.age(attachment, now),
+        layout.age(attachment, now),
     ]
 
 

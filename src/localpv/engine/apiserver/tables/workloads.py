@@ -6,7 +6,7 @@ from typing import Any
 
 from localpv.api import selectors
 from localpv.api.objects import Object
-from localpv.engine.apiserver.tables import durations
+from localpv.engine.apiserver.tables import layout
 from localpv.engine.apiserver.tables.layout import AGE, NAME, NONE, Layout, column, labels, wide
 
 _JOB_STAGES = (
@@ -24,7 +24,7 @@ def _stateful_set(workload: Object, now: float) -> list[Any]:
     return [
         workload["metadata"]["name"],
         _ready(workload),
-        durations.age(workload, now),
+        layout.age(workload, now),
         *_containers(workload),
     ]
 
@@ -36,7 +36,7 @@ def _deployment(workload: Object, now: float) -> list[Any]:
         _ready(workload),
         status.get("updatedReplicas", 0),
         status.get("availableReplicas", 0),
-        durations.age(workload, now),
+        layout.age(workload, now),
         *_containers(workload),
         str(selectors.from_object(workload["spec"].get("selector"))),
     ]
@@ -49,7 +49,7 @@ def _replica_set(workload: Object, now: float) -> list[Any]:
         workload["spec"].get("replicas", 1),
         status.get("replicas", 0),
         status.get("readyReplicas", 0),
-        durations.age(workload, now),
+        layout.age(workload, now),
         *_containers(workload),
         _selector(workload),
     ]
@@ -76,7 +76,7 @@ def _daemon_set(workload: Object, now: float) -> list[Any]:
         status.get("updatedNumberScheduled", 0),
         status.get("numberAvailable", 0),
         labels(_template(workload).get("nodeSelector")),
-        durations.age(workload, now),
+        layout.age(workload, now),
         *_containers(workload),
         _selector(workload),
     ]
@@ -90,7 +90,7 @@ def _controller_revision(revision: Object, now: float) -> list[Any]:
         group = controller.get("apiVersion", "").rpartition("/")[0]
         kind = controller.get("kind", "").lower()
         shown = f"{kind}.{group}/{controller.get('name', '')}" if group else f"{kind}/{controller.get('name', '')}"
-    return [revision["metadata"]["name"], shown, revision.get("revision", 0), durations.age(revision, now)]
+    return [revision["metadata"]["name"], shown, revision.get("revision", 0), layout.age(revision, now)]
 
 
 def _job(job: Object, now: float) -> list[Any]:
@@ -99,7 +99,7 @@ def _job(job: Object, now: float) -> list[Any]:
         _job_stage(job),
         _completions(job),
         _lasted(job, now),
-        durations.age(job, now),
+        layout.age(job, now),
         *_containers(job),
         _selector(job),
     ]
@@ -129,7 +129,7 @@ def _lasted(job: Object, now: float) -> str:
     start, end = status.get("startTime"), status.get("completionTime")
     if not start:
         return ""
-    return durations.human((durations.moment(end) if end else now) - durations.moment(start))
+    return layout.human((layout.moment(end) if end else now) - layout.moment(start))
 
 
 def _ready(workload: Object) -> str:

@@ -10,7 +10,7 @@ from localpv.api import fields, selectors, status
 from localpv.api.fields import FieldError
 from localpv.api.objects import Object, now
 from localpv.engine.apiserver.call import Call, Reply
-from localpv.engine.apiserver.revisions import Revisions
+from localpv.engine.apiserver.selection import Revisions
 from localpv.engine.apiserver.storage import Storage, encode, is_ready_to_go
 from localpv.engine.apiserver.verbs import list as listing
 from localpv.errors import BadRequest, Invalid, NotFound

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from localpv.api import status
 from localpv.engine.apiserver.call import Call, Reply
-from localpv.engine.apiserver.revisions import Revisions
+from localpv.engine.apiserver.selection import Revisions
 from localpv.engine.apiserver.storage import encode
 from localpv.engine.store.store import Store
 

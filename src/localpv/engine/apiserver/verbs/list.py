@@ -12,12 +12,11 @@ import msgspec
 from localpv.api import fields, status
 from localpv.api.fields import FieldError
 from localpv.api.objects import Object
-from localpv.engine.apiserver import presentation
+from localpv.engine.apiserver import responses
 from localpv.engine.apiserver.call import Call
-from localpv.engine.apiserver.negotiation import Form
 from localpv.engine.apiserver.registry import Kind
-from localpv.engine.apiserver.revisions import Revisions
-from localpv.engine.apiserver.selection import Selection
+from localpv.engine.apiserver.responses import Form
+from localpv.engine.apiserver.selection import Revisions, Selection
 from localpv.engine.apiserver.storage import encode
 from localpv.engine.store.store import Store
 from localpv.engine.store.table import Row, Table
@@ -184,9 +183,9 @@ async def body(page: Page, call: Call, form: Form) -> AsyncIterator[bytes]:
     if form.as_kind:
         shown, include = [], call.query.get("includeObject", "")
         for row in page.rows:
-            shown.append(presentation.item(kind, kind.read(row), form, include=include))
+            shown.append(responses.item(kind, kind.read(row), form, include=include))
             await turn.over()
-        yield encode(presentation.many(kind, shown, form, include=include, metadata=page.metadata))
+        yield encode(responses.many(kind, shown, form, include=include, metadata=page.metadata))
         return
     resource = kind.resource
     head = {"kind": resource.list_kind, "apiVersion": resource.api_version, "metadata": page.metadata}

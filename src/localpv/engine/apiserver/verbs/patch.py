@@ -7,12 +7,12 @@ from typing import Any
 
 from localpv.api import media_types, status
 from localpv.api.managed import apply as server_side
-from localpv.api.managed import managers
+from localpv.api.managed import entries
 from localpv.api.objects import Object, now
 from localpv.api.patch import json_patch, merge_patch, strategic
 from localpv.api.schema import walk
 from localpv.api.schema.duplicates import MOST_FINDINGS
-from localpv.api.schema.places import spelled
+from localpv.api.schema.node import spelled
 from localpv.engine.apiserver import body
 from localpv.engine.apiserver.call import Call, Reply
 from localpv.engine.apiserver.storage import Storage
@@ -35,7 +35,7 @@ async def patch(call: Call, raw: bytes, media_type: str, *, storage: Storage) ->
             f"the body of the request was in an unknown format - accepted media types include: "
             f"{', '.join(supported(call))}"
         )
-    problems = managers.validate_patch(
+    problems = entries.validate_patch(
         call.query.get("fieldManager", ""),
         force=call.flag("force") if "force" in call.query else None,
         is_apply=media_type == media_types.APPLY_PATCH,

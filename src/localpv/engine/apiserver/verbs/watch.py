@@ -14,11 +14,10 @@ from typing import Any
 
 from localpv.api import fields, status, well_known
 from localpv.api.objects import Object
-from localpv.engine.apiserver import presentation
+from localpv.engine.apiserver import responses
 from localpv.engine.apiserver.call import Call
-from localpv.engine.apiserver.negotiation import Form
-from localpv.engine.apiserver.revisions import Revisions
-from localpv.engine.apiserver.selection import Selection
+from localpv.engine.apiserver.responses import Form
+from localpv.engine.apiserver.selection import Revisions, Selection
 from localpv.engine.apiserver.storage import decode, encode
 from localpv.engine.store.store import Store
 from localpv.engine.store.table import Change, Event, Row
@@ -187,7 +186,7 @@ class Watch:
         include = self._call.query.get("includeObject", "")
         columns = not self._columns_sent
         self._columns_sent = True
-        shown = presentation.one(self._kind, self._kind.read(row), self._form, include=include, columns=columns)
+        shown = responses.one(self._kind, self._kind.read(row), self._form, include=include, columns=columns)
         return encode({"type": change, "object": shown}) + b"\n"
 
     def _bookmark(self, revision: int, annotations: dict[str, str] | None) -> bytes:
@@ -197,7 +196,7 @@ class Watch:
             metadata["annotations"] = annotations
         obj: Object = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
         if self._form.as_kind == "Table":
-            obj = presentation.table(self._kind, [], self._form, include="None", metadata=metadata, columns=False)
+            obj = responses.table(self._kind, [], self._form, include="None", metadata=metadata, columns=False)
         elif self._form.as_kind:
-            obj = presentation.metadata_only(obj, self._form.version)
+            obj = responses.metadata_only(obj, self._form.version)
         return encode({"type": "BOOKMARK", "object": obj}) + b"\n"

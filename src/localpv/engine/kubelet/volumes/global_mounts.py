@@ -24,7 +24,7 @@ from localpv.engine.kubelet.volumes.volume_spec import Spec
 from localpv.host import filesystems
 from localpv.host.model.devices import BlockDevice
 from localpv.host.model.identity import Identity
-from localpv.host.model.mounts import Mount
+from localpv.host.mounts import Mount
 
 
 class Making(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,17 +10,14 @@ from pathlib import Path
 
 from localpv import errors
 from localpv.host.devices import Devices, KernelDevices
-from localpv.host.file_sets import DiskFileSets, FileSets
 from localpv.host.filesystems import FileSystems, KernelFileSystems
-from localpv.host.holding import Holding, LoopHolding
+from localpv.host.loop import Holders, LoopHolders
 from localpv.host.marks import DiskMarks, Marks
-from localpv.host.mounting import KernelMounting, Mounting
+from localpv.host.mounter import KernelMounter, KernelSubPaths, Mounter, SubPaths
 from localpv.host.mounts import KernelMounts, Mounts
-from localpv.host.node_paths import KernelNodePaths, NodePaths
 from localpv.host.own_folders import DiskFolders, OwnFolders
-from localpv.host.ownership import KernelOwnership, Ownership
-from localpv.host.subpaths import KernelSubPaths, SubPaths
 from localpv.host.trees import KernelTrees, Trees
+from localpv.host.volume_files import DiskFileSets, FileSets, KernelNodePaths, KernelOwnership, NodePaths, Ownership
 from localpv.host.workers import Workers
 
 
@@ -29,10 +26,10 @@ class Hands:
     """All that is done on the machine goes through these."""
 
     mounts: Mounts
-    mounting: Mounting
+    mounting: Mounter
     devices: Devices
     file_systems: FileSystems
-    holding: Holding
+    holding: Holders
     ownership: Ownership
     sub_paths: SubPaths
     trees: Trees
@@ -63,11 +60,11 @@ def on_this_machine(*, workers: Workers | None = None) -> Hands:
     mounts = KernelMounts()
     return Hands(
         mounts=mounts,
-        mounting=KernelMounting(workers=workers),
+        mounting=KernelMounter(workers=workers),
         # A pod that comes just when another goes must not see the hold of that one.
         devices=KernelDevices(workers=workers, loops_seconds=0.0),
         file_systems=KernelFileSystems(workers=workers),
-        holding=LoopHolding(workers=workers),
+        holding=LoopHolders(workers=workers),
         ownership=KernelOwnership(workers=workers),
         sub_paths=KernelSubPaths(workers=workers),
         trees=KernelTrees(workers=workers, mounts=mounts),

@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 
 from localpv.api import kinds
 from localpv.engine.kubelet.volumes.results import NotReady
-from localpv.host.node_paths import NodePaths
+from localpv.host.volume_files import NodePaths
 
 
 async def find(source: kinds.HostPathVolumeSource, *, node_paths: NodePaths) -> Path:

@@ -15,8 +15,8 @@ from localpv.engine.kubelet.volumes.results import NotReady
 from localpv.engine.kubelet.volumes.volume_spec import Spec
 from localpv.host.devices import Devices
 from localpv.host.model.identity import Identity, way_out
-from localpv.host.model.mounts import Mount, MountTable
-from localpv.host.mounting import Source
+from localpv.host.mounter import Source
+from localpv.host.mounts import Mount, MountTable
 
 
 def identity_of(volume: kinds.PersistentVolume) -> Identity | None:

@@ -11,10 +11,10 @@ from localpv.engine.kubelet.volumes.operations import Operation, Operations
 from localpv.engine.kubelet.volumes.paths import LOCAL, Layout
 from localpv.engine.kubelet.volumes.results import FAILED_MAP, NotReady
 from localpv.engine.kubelet.volumes.volume_spec import Spec
+from localpv.host.folders import FileKind
+from localpv.host.marks import Mark
 from localpv.host.model.devices import BlockDevice, DeviceNumber
-from localpv.host.model.entries import FileKind
 from localpv.host.model.identity import Identity
-from localpv.host.model.marks import Mark
 
 
 class Mapper:

@@ -13,11 +13,11 @@ from localpv.engine.kubelet.volumes.operations import Operation, Operations
 from localpv.engine.kubelet.volumes.paths import LOCAL, Layout
 from localpv.engine.kubelet.volumes.results import NotReady
 from localpv.engine.kubelet.volumes.volume_spec import Spec
-from localpv.host.model.entries import FileKind
+from localpv.host.folders import FileKind
+from localpv.host.marks import Mark
 from localpv.host.model.identity import Identity
-from localpv.host.model.marks import Mark
-from localpv.host.model.mounts import Mount, MountTable
-from localpv.host.mounting import Source
+from localpv.host.mounter import Source
+from localpv.host.mounts import Mount, MountTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from localpv.engine.kubelet.volumes.lookup import Lookup
 from localpv.engine.kubelet.volumes.paths import CONFIG_MAP, DOWNWARD, PROJECTED, SECRET
 from localpv.engine.kubelet.volumes.results import NotReady
 from localpv.engine.kubelet.volumes.tokens import Tokens
-from localpv.host.file_sets import File
+from localpv.host.volume_files import File
 
 DEFAULT_MODE = 0o644
 PRIVATE_MODE = 0o600

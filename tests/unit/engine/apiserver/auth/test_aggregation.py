@@ -3,7 +3,7 @@ from __future__ import annotations
 from tests.unit.engine.apiserver.auth.fakes import a_cluster_role, a_rule
 
 from localpv.api.objects import Object
-from localpv.engine.apiserver.auth import aggregation
+from localpv.engine.apiserver.auth.rules import outdated, rules_of
 
 
 def labelled(name: str, labels: dict[str, str], *rules: Object, **more: Object) -> Object:
@@ -17,7 +17,7 @@ def choosing(*selectors: Object) -> Object:
 
 
 def total(role: Object, *others: Object) -> list[Object]:
-    return aggregation.rules(role, {each["metadata"]["name"]: each for each in (role, *others)})
+    return rules_of(role, {each["metadata"]["name"]: each for each in (role, *others)})
 
 
 GET, LIST, WATCH = (a_rule(verb, "core", "pods") for verb in ("get", "list", "watch"))
@@ -63,7 +63,7 @@ def test_selectors_may_use_expressions() -> None:
 def test_only_sums_whose_written_rules_are_behind_are_to_be_written() -> None:
     whole = a_cluster_role("whole", aggregationRule=choosing({"matchLabels": {"x": "1"}}))
     part = labelled("part", {"x": "1"}, GET)
-    (written,) = aggregation.outdated([whole, part])
+    (written,) = outdated([whole, part])
     assert (written["metadata"]["name"], written["rules"]) == ("whole", [GET])
     assert whole["rules"] == []
-    assert aggregation.outdated([written, part]) == []
+    assert outdated([written, part]) == []

@@ -9,8 +9,7 @@ from localpv.api import well_known
 from localpv.api.objects import Object
 from localpv.engine.apiserver import bootstrap
 from localpv.engine.apiserver.auth import identity, node_rule
-from localpv.engine.apiserver.auth.attributes import Attributes
-from localpv.engine.apiserver.auth.identity import User
+from localpv.engine.apiserver.auth.identity import Attributes, User
 from localpv.engine.apiserver.auth.rbac import Authorizer
 
 AGENT = identity.service_account("kube-system", "localpv-agent", extra={well_known.TOKEN_NODE_NAME: ("a",)})

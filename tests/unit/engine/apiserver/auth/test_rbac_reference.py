@@ -8,8 +8,7 @@ from tests.authority import rbac
 from tests.unit.engine.apiserver.auth.fakes import RBAC, Store, an_object
 
 from localpv.api.objects import Object
-from localpv.engine.apiserver.auth.attributes import Attributes
-from localpv.engine.apiserver.auth.identity import User, service_account
+from localpv.engine.apiserver.auth.identity import Attributes, User, service_account
 from localpv.engine.apiserver.auth.rbac import Authorizer
 from localpv.engine.apiserver.auth.rules import from_role, uncovered
 

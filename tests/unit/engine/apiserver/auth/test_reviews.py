@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.unit.engine.apiserver.auth.fakes import (
@@ -17,10 +19,11 @@ from tests.unit.engine.apiserver.auth.fakes import (
 
 from localpv import errors
 from localpv.api.objects import Object
-from localpv.engine.apiserver.auth import identity, reviews
+from localpv.engine.apiserver.auth import identity, rbac, reviews
 from localpv.engine.apiserver.auth.identity import User
 from localpv.engine.apiserver.auth.rbac import Authorizer
 from localpv.engine.apiserver.auth.tokens import ADMIN, ISSUER, Tokens
+from localpv.errors import BadRequest
 
 ALICE = User("alice", ("system:authenticated",), "7", {"scopes": ("x",)})
 ACCOUNT = an_object("ServiceAccount", "a", "ns")
@@ -171,3 +174,30 @@ def test_a_bad_token_tells_why(tokens: Tokens) -> None:
 def test_fields_of_the_wrong_type_are_a_bad_request(tokens: Tokens, spec: object) -> None:
     with pytest.raises(errors.BadRequest):
         ask(tokens, "SelfSubjectAccessReview", spec)
+
+
+@pytest.mark.parametrize(
+    ("read", "right", "missing", "wrong"),
+    [
+        (reviews.mapping, {"a": 1}, None, ["x", 1, [], True]),
+        (reviews.text, "x", "", [1, [], {}, True]),
+        (reviews.texts, ["x"], [], ["x", 1, {}, [1], ["x", None]]),
+        (lambda obj, key: reviews.integer(obj, key, 7), 3, 7, ["3", 1.5, True, [], {}]),
+        (reviews.extra, {"a": ["b"]}, {}, ["x", {"a": "b"}, {"a": [1]}]),
+    ],
+    ids=["mapping", "text", "texts", "integer", "extra"],
+)
+def test_part_of_a_body_has_its_type_or_is_refused(
+    read: Callable[[dict[str, Any], str], Any], right: Any, missing: Any, wrong: list[Any]
+) -> None:
+    read_right = read({"part": right}, "part")
+    assert read_right == ({"a": ("b",)} if right == {"a": ["b"]} else right)
+    assert read({}, "part") == read({"part": None}, "part") == missing
+    for value in wrong:
+        with pytest.raises(BadRequest, match="must be"):
+            read({"part": value}, "part")
+
+
+def test_one_error_is_told_as_it_is_and_several_in_brackets() -> None:
+    assert rbac.summed_up(["a"]) == "a"
+    assert rbac.summed_up(["a", "b"]) == "[a, b]"

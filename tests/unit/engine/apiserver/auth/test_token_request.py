@@ -7,7 +7,7 @@ from tests.unit.engine.apiserver.auth.fakes import NOW, Store, an_object
 
 from localpv import errors
 from localpv.api.objects import Object
-from localpv.engine.apiserver.auth.token_request import token_request
+from localpv.engine.apiserver.auth.reviews import token_request
 from localpv.engine.apiserver.auth.tokens import ISSUER, Tokens
 
 ACCOUNT = an_object("ServiceAccount", "a", "ns")

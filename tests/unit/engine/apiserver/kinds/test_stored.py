@@ -53,9 +53,9 @@ def test_lists_of_kinds_name_kinds_that_are_stored() -> None:
 def test_a_server_loads_no_tables_before_it_sees_an_object() -> None:
     script = """
 import sys
-from localpv.engine.apiserver import assembly, tables
+from localpv.engine.apiserver import registry, tables
 from localpv.engine.apiserver.kinds.base import Gates
-assembly.kinds(gates=Gates(), objects=None)
+registry.kinds(gates=Gates(), objects=None)
 print([name for name in sys.modules if "stored_rules" in name or name.endswith("tables.stored")])
 """
     told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from localpv.api.resources import Resource
-from localpv.engine.apiserver.openapi import custom
+from localpv.engine.apiserver.openapi import documents
 
 WIDGET = Resource(
     group="example.com", version="v1", kind="Widget", plural="widgets", namespaced=True, schema="", custom=True
@@ -14,25 +14,25 @@ WIDGET = Resource(
 
 def v3(spec: dict[str, Any]) -> Any:
     schema = {"type": "object", "properties": {"spec": spec}}
-    return custom.of_kind(WIDGET, schema)["properties"]["spec"]
+    return documents.of_kind(WIDGET, schema)["properties"]["spec"]
 
 
 def v2(spec: dict[str, Any]) -> Any:
     schema = {"type": "object", "properties": {"spec": spec}}
-    return custom.of_kind_v2(WIDGET, schema)["properties"]["spec"]
+    return documents.of_kind_v2(WIDGET, schema)["properties"]["spec"]
 
 
 def test_a_kind_without_a_schema_lists_no_fields() -> None:
-    assert "properties" not in custom.of_kind(WIDGET, None)
-    assert "properties" not in custom.of_kind_v2(WIDGET, None)
+    assert "properties" not in documents.of_kind(WIDGET, None)
+    assert "properties" not in documents.of_kind_v2(WIDGET, None)
 
 
 def test_the_administrators_schema_is_not_changed() -> None:
     spec = {"type": "object", "x-kubernetes-embedded-resource": True, "nullable": True, "properties": {"a": {}}}
     schema = {"type": "object", "properties": {"spec": spec}}
     before = repr(schema)
-    custom.of_kind(WIDGET, schema)
-    custom.of_kind_v2(WIDGET, schema)
+    documents.of_kind(WIDGET, schema)
+    documents.of_kind_v2(WIDGET, schema)
     assert repr(schema) == before
 
 
@@ -67,7 +67,7 @@ def test_v2_shows_nothing_of_an_object_that_may_have_more_fields() -> None:
 
 def test_v2_of_a_kind_that_preserves_unknown_fields_is_any_object() -> None:
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True, "properties": {"spec": {}}}
-    found = custom.of_kind_v2(WIDGET, schema)
+    found = documents.of_kind_v2(WIDGET, schema)
     assert set(found) == {"type", "x-kubernetes-group-version-kind"}
 
 

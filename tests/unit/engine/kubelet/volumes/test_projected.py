@@ -9,7 +9,7 @@ from tests.unit.engine.kubelet.volumes.world import Machine, a_pod
 
 from localpv.api import kinds
 from localpv.engine.kubelet.volumes import NotReady, downward
-from localpv.host.file_sets import File
+from localpv.host.volume_files import File
 
 
 @pytest.fixture
@@ -176,8 +176,8 @@ async def test_secrets_stay_in_memory_and_configuration_does_not_need_to(machine
 @pytest.mark.parametrize(
     ("volume", "word"),
     [
-        (kinds.Volume(name="v", nfs=kinds.pod_volumes.OtherSource()), "nfs"),
-        (kinds.Volume(name="v", git_repo=kinds.pod_volumes.OtherSource()), "gitRepo"),
+        (kinds.Volume(name="v", nfs=kinds.pods.OtherSource()), "nfs"),
+        (kinds.Volume(name="v", git_repo=kinds.pods.OtherSource()), "gitRepo"),
         (kinds.Volume(name="v"), "unknown"),
         (kinds.Volume(name="v", empty_dir=kinds.EmptyDirVolumeSource(medium="HugePages")), "HugePages"),
         (

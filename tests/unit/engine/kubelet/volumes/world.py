@@ -135,9 +135,9 @@ class Machine:
     def __init__(self, root: Path) -> None:
         self.machine = fake_host.FakeMachine()
         self.log: list[str] = []
-        self.mounting = fake_mounting.FakeMounting(self.machine, log=self.log)
+        self.mounting = fake_mounting.FakeMounter(self.machine, log=self.log)
         self.file_systems = fake_mounting.FakeFileSystems(self.machine, log=self.log)
-        self.holding = fake_mounting.FakeHolding(self.machine, log=self.log)
+        self.holding = fake_mounting.FakeHolders(self.machine, log=self.log)
         self.ownership = fake_mounting.FakeOwnership(log=self.log)
         self.file_sets = fake_mounting.FakeFileSets()
         self.marks = fake_mounting.FakeMarks()
