@@ -31,6 +31,7 @@ COMMANDS = {
     "manager": "daemons",
     "manifests": "manifests",
     "migrate": "migrate",
+    "operator": "daemons",
     "provisioner": "daemons",
     "reset": "stop",
     "translate": "translate",
