@@ -23,6 +23,8 @@ Command = Callable[..., None]
 
 CONFIG_FOLDER = Path("/etc/provisioner/config")
 STATE_FOLDER = Path("/var/lib/localpv/agent")
+NODE_FOLDER = Path("/var/lib/localpv")
+RULES_FOLDER = Path("/etc/udev/rules.d")
 
 _config = click.option(
     "--config",
@@ -238,3 +240,60 @@ def _pods(image: str, pull_policy: str, pull_secrets: tuple[str, ...]) -> NodePo
     from localpv.deploy.local_storage import NodePods
 
     return NodePods(image=image, pull_policy=pull_policy, pull_secrets=pull_secrets)
+
+
+@click.command()
+@connection_options
+@click.option("--node", envvar="MY_NODE_NAME", default="", help="Name of this node. [default: MY_NODE_NAME]")
+@click.option(
+    "--namespace",
+    default="localpv-system",
+    show_default=True,
+    help="Namespace of the operator; LocalStorages of others have theirs in the names of their files.",
+)
+@_config
+@click.option(
+    "--rules-folder",
+    type=click.Path(path_type=Path),
+    default=RULES_FOLDER,
+    show_default=True,
+    help="The host's folder for rules of udev.",
+)
+@click.option(
+    "--state",
+    type=click.Path(path_type=Path),
+    default=NODE_FOLDER,
+    show_default=True,
+    help="Folder on the node for the lock under which rules are changed.",
+)
+@_listen_address
+@_log_level
+def discoverer(
+    kubeconfig: Path | None,
+    context: str,
+    node: str,
+    namespace: str,
+    config: Path,
+    rules_folder: Path,
+    state: Path,
+    listen_address: str,
+    log_level: str,
+) -> None:
+    """Turn what a LocalStorage says about a node into rules of udev there, and report which devices they match."""
+    from localpv.config import environment
+    from localpv.programs import discoverer as program
+
+    _start_logging(log_level)
+    asyncio.run(
+        program.run(
+            program.Settings(
+                connection=connection(kubeconfig, context),
+                probes=_address(listen_address),
+                node=environment.read({environment.NODE: node}).node_name,
+                namespace=namespace,
+                config=config,
+                rules=rules_folder,
+                state=state,
+            )
+        )
+    )

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 COMMANDS = {
     "agent": "daemons",
     "bootstrap": "bootstrap",
+    "discoverer": "daemons",
     "disks": "disks",
     "down": "stop",
     "explain": "explain",
