@@ -1,4 +1,4 @@
-"""The programs that run all the time on Kubernetes: agent, manager, provisioner."""
+"""The programs that run all the time on Kubernetes: agent, manager, provisioner, operator, discoverer."""
 
 from __future__ import annotations
 
@@ -247,6 +247,7 @@ def _pods(image: str, pull_policy: str, pull_secrets: tuple[str, ...]) -> NodePo
 @click.option("--node", envvar="MY_NODE_NAME", default="", help="Name of this node. [default: MY_NODE_NAME]")
 @click.option(
     "--namespace",
+    envvar="MY_NAMESPACE",
     default="localpv-system",
     show_default=True,
     help="Namespace of the operator; LocalStorages of others have theirs in the names of their files.",

@@ -70,8 +70,8 @@ GATHER_SECONDS = 0.25
 SETTLE_SECONDS = 30.0
 """How long udev may take to look at all devices of a node."""
 
-LEAVE_SECONDS = 20.0
-"""Pods have 30 s to end."""
+LEAVE_SECONDS = 60.0
+"""How long the end may take: an answer of the API, and udev's look at all devices."""
 
 InUse = frozenset[str]
 """Links of disks that a volume has, as CLASS/MODE/ID."""
