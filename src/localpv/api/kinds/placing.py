@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from localpv.api.kinds import checks
 from localpv.api.kinds.meta import Part
 from localpv.api.kinds.volumes import LabelSelector, NodeSelector, NodeSelectorTerm
 
 
 class Toleration(Part, frozen=True, kw_only=True):
-    key: str = ""
-    operator: str = ""
-    value: str = ""
-    effect: str = ""
+    """A taint that is put up with."""
+
+    key: Annotated[str, checks.rule(maxLength=317)] = ""
+    """Key of the taint; absent, with operator Exists, for all taints."""
+
+    operator: Annotated[str, checks.rule(enum=["Exists", "Equal"])] = ""
+    """Exists for any value, or Equal, the default."""
+
+    value: Annotated[str, checks.rule(maxLength=63)] = ""
+    """Value of the taint."""
+
+    effect: Annotated[str, checks.rule(enum=["NoSchedule", "PreferNoSchedule", "NoExecute"])] = ""
+    """Effect of the taint; absent for all effects."""
 
 
 class PreferredNodes(Part, frozen=True, kw_only=True):
