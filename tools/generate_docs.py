@@ -123,6 +123,9 @@ SETTINGS = {
     "volumes --node": Setting("name", "As with `disks`."),
     "volumes --class": Setting("name", "As with `disks`."),
     "--state": Setting("path", "Locks, and records where no LocalDisk kind is installed, must outlive the process."),
+    "discoverer --state": Setting("path", "The agent's own state lies below; all who change rules on a node share it."),
+    "discoverer --namespace": Setting("name", "The pod's own, which the operator puts into its environment."),
+    "--rules-folder": Setting("path", "Where an administrator's rules of udev are; packages have their own folder."),
     "--listen-address": Setting(
         "HOST:PORT", "Nowhere unless asked: the probes of a pod need it, a program started by hand does not."
     ),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.vm import hardware
+from tests.vm.bay import Bay
 from tests.vm.disks import HERE
 from tests.vm.node import RULE, RULED, Node
 from tests.vm.qmp import SHARED, Emulator
@@ -69,6 +70,14 @@ def emulator() -> Iterator[Emulator]:
     made = Emulator()
     yield made
     made.close()
+
+
+@pytest.fixture
+def bay(emulator: Emulator) -> Iterator[Bay]:
+    made = Bay(emulator)
+    yield made
+    for disk in [*made.plugged]:
+        made.pull(disk)
 
 
 @pytest.fixture

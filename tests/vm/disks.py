@@ -39,6 +39,14 @@ class Disk:
     shared: bool = False
     """Whether there are several paths to it."""
 
+    shown: str = ""
+    """Serial number that it shows, if that is not its name."""
+
+    @property
+    def number(self) -> str:
+        """The serial number that the machine sees."""
+        return self.shown or self.path_to or self.serial
+
     @property
     def file(self) -> str:
         return f"{self.path_to or self.serial}.img"
@@ -50,7 +58,7 @@ class Disk:
     def device(self) -> dict[str, str | int]:
         """Arguments of the emulator's device."""
         about: dict[str, str | int] = {"driver": self.driver, "id": self.serial}
-        about["serial"] = self.path_to or self.serial
+        about["serial"] = self.number
         about["drive"] = f"file-{self.serial}"
         if self.bus is Bus.SCSI:
             about["bus"] = "scsi0.0"

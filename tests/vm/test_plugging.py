@@ -2,51 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from tests.vm import hardware
+from tests.vm.bay import Bay
 from tests.vm.disks import SLOTS, Bus, Disk
 from tests.vm.node import Node
-from tests.vm.qmp import Emulator
 
 BY_ID = Path("/dev/disk/by-id")
-Plug = Callable[..., Path]
-
-
-class Bay:
-    """Disks that a test has plugged; they are pulled at the end."""
-
-    def __init__(self, emulator: Emulator) -> None:
-        self._emulator = emulator
-        self.plugged: list[Disk] = []
-
-    def plug(self, disk: Disk, *, blank: bool = True) -> Path:
-        """Plug a disk, or another path to one, and return the name that the kernel gave it."""
-        before = self._seen(disk)
-        self._emulator.plug(disk, blank=blank)
-        self.plugged.append(disk)
-        (new,) = Node.eventually(lambda: self._seen(disk) - before, f"{disk.serial} is seen")
-        return new
-
-    def pull(self, disk: Disk) -> None:
-        before = self._seen(disk)
-        self._emulator.pull(disk)
-        self.plugged.remove(disk)
-        Node.eventually(lambda: self._seen(disk) < before, f"{disk.serial} is gone")
-
-    def _seen(self, disk: Disk) -> set[Path]:
-        return {*hardware.find_all(disk.path_to or disk.serial)}
-
-
-@pytest.fixture
-def bay(emulator: Emulator) -> Iterator[Bay]:
-    made = Bay(emulator)
-    yield made
-    for disk in [*made.plugged]:
-        made.pull(disk)
 
 
 @pytest.mark.seed("DSC-3", "DSC-12")

@@ -12,11 +12,21 @@ from localpv.api.objects import Object
 
 DISKS_GROUP = "localpv.dev"
 DISKS = "localdisks"
+STORAGE_NODES = "localstoragenodes"
+NODE_RECORDS = (DISKS, STORAGE_NODES)
+"""What is written on a node: each says in spec.nodeName which node it is of, and no other node may touch it."""
+
+STORAGES_GROUP = "local.storage.openshift.com"
+STORAGES = "localstorages"
 
 AGENT = "localpv-agent"
 """Name of the role and of the service account of agents."""
 
+DISCOVERER = "localpv-discoverer"
+"""Name of the role and of the service account of the pods that serve LocalStorages on nodes."""
+
 MANAGER = "localpv-manager"
+OPERATOR = "localpv-operator"
 
 ORDERS = ("volume", "identity", "clean")
 """Fields in the spec of a LocalDisk that are the manager's: by them it deletes volumes, so no agent may write them."""
@@ -45,6 +55,17 @@ def agent() -> list[Object]:
         rule(("get", "patch", "update"), DISKS_GROUP, f"{DISKS}/status"),
         rule(("get",), "", "nodes"),
         rule(("create", "patch"), _EVENTS, "events"),
+        # Whether the LocalStorage is still there that rules on the node were written for.
+        rule(("get",), STORAGES_GROUP, STORAGES),
+    ]
+
+
+def discoverer() -> list[Object]:
+    """An agent's, and what came of a LocalStorage on the node; which of those are meant is said as for LocalDisks."""
+    return [
+        *agent(),
+        rule((*READ, *WRITE), DISKS_GROUP, STORAGE_NODES),
+        rule(("get", "patch", "update"), DISKS_GROUP, f"{STORAGE_NODES}/status"),
     ]
 
 
@@ -67,6 +88,39 @@ def manager_in_own_namespace() -> list[Object]:
     return [
         rule(("get", "create", "patch", "update"), "coordination.k8s.io", "leases"),
         rule(READ, "", "configmaps"),
+        rule(("list",), "", "pods"),
+    ]
+
+
+def operator() -> list[Object]:
+    """LocalStorages of all namespaces, so that one in the wrong namespace is told so, and the classes that it makes.
+
+    Volumes and disks are only read: whether one still needs a class, a group of nodes or a LocalStorage.
+    """
+    return [
+        rule(READ, STORAGES_GROUP, STORAGES),
+        rule(("patch",), STORAGES_GROUP, f"{STORAGES}/status"),
+        rule(READ, DISKS_GROUP, *NODE_RECORDS),
+        rule((*READ, "create", "delete"), well_known.STORAGE_GROUP, "storageclasses"),
+        rule(("get", "list"), "", "persistentvolumes"),
+        rule(READ, "", "nodes"),
+        rule(("create", "patch"), _EVENTS, "events"),
+    ]
+
+
+def operator_in_own_namespace() -> list[Object]:
+    """The lease, the finalizer of LocalStorages, and the pods that serve them on nodes.
+
+    Who has this can start a privileged pod on any node that the namespace's rules allow.
+    """
+    return [
+        rule(("get", "create", "patch", "update"), "coordination.k8s.io", "leases"),
+        rule(("patch",), STORAGES_GROUP, STORAGES),
+        # Where owners that block deletion are checked, as OpenShift does.
+        rule(("update",), STORAGES_GROUP, f"{STORAGES}/finalizers"),
+        rule(("delete",), DISKS_GROUP, STORAGE_NODES),
+        rule((*READ, "create", "patch", "delete"), "", "configmaps"),
+        rule((*READ, "create", "patch", "delete"), "apps", "daemonsets"),
         rule(("list",), "", "pods"),
     ]
 

@@ -42,6 +42,7 @@ PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 
 APP_NAME: Final = "app.kubernetes.io/name"
+MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 DESCRIPTION: Final = "kubernetes.io/description"
 NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
 NAMESPACE_FINALIZER: Final = "kubernetes"

@@ -1,4 +1,4 @@
-"""The programs that run all the time on Kubernetes: agent, manager, provisioner."""
+"""The programs that run all the time on Kubernetes: agent, manager, provisioner, operator, discoverer."""
 
 from __future__ import annotations
 
@@ -9,17 +9,22 @@ import socket
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from localpv.cli.common import connection, connection_options
 from localpv.errors import ConfigurationError
 
+if TYPE_CHECKING:
+    from localpv.deploy.local_storage import NodePods
+
 Command = Callable[..., None]
 
 CONFIG_FOLDER = Path("/etc/provisioner/config")
 STATE_FOLDER = Path("/var/lib/localpv/agent")
+NODE_FOLDER = Path("/var/lib/localpv")
+RULES_FOLDER = Path("/etc/udev/rules.d")
 
 _config = click.option(
     "--config",
@@ -47,6 +52,27 @@ _log_level = click.option(
     type=click.Choice(["debug", "info", "warning", "error"]),
     help="What is logged on stderr.",
 )
+
+
+def _node_pods(command: Command) -> Command:
+    """How the pods run that serve LocalStorages on nodes."""
+    for option in (
+        click.option("--image-pull-secret", multiple=True, help="Secret for the image of those pods; may be repeated."),
+        click.option(
+            "--image-pull-policy",
+            default="IfNotPresent",
+            show_default=True,
+            type=click.Choice(["IfNotPresent", "Always", "Never"]),
+            help="When nodes pull that image.",
+        ),
+        click.option(
+            "--image",
+            default="",
+            help="Image of the pods that serve LocalStorages on nodes. [default: LocalStorages are not served]",
+        ),
+    ):
+        command = option(command)
+    return command
 
 
 def _address(text: str) -> str:
@@ -135,6 +161,7 @@ def provisioner(**options: Any) -> None:
     show_default=True,
     help="DaemonSet of the agents; Jobs that clean look like its pods.",
 )
+@_node_pods
 @_listen_address
 @_log_level
 def manager(
@@ -144,6 +171,9 @@ def manager(
     config_map: str,
     namespace: str,
     agents: str,
+    image: str,
+    image_pull_policy: str,
+    image_pull_secret: tuple[str, ...],
     listen_address: str,
     log_level: str,
 ) -> None:
@@ -163,6 +193,108 @@ def manager(
                 agents=agents,
                 job_image=environment.job_image(os.environ),
                 identity=f"{socket.gethostname()}-{os.getpid()}",
+                pods=_pods(image, image_pull_policy, image_pull_secret) if image else None,
+            )
+        )
+    )
+
+
+@click.command()
+@connection_options
+@click.option(
+    "--namespace", default="localpv-system", show_default=True, help="Namespace of the LocalStorages and the lease."
+)
+@_node_pods
+@_listen_address
+@_log_level
+def operator(
+    kubeconfig: Path | None,
+    context: str,
+    namespace: str,
+    image: str,
+    image_pull_policy: str,
+    image_pull_secret: tuple[str, ...],
+    listen_address: str,
+    log_level: str,
+) -> None:
+    """Serve LocalStorages: make their classes, run pods on the nodes that they mean, and write their status."""
+    from localpv.programs import operator as program
+
+    if not image:
+        raise ConfigurationError("--image is not given", hint="name the image that pods on nodes are to run")
+    _start_logging(log_level)
+    asyncio.run(
+        program.run(
+            program.Settings(
+                connection=connection(kubeconfig, context),
+                probes=_address(listen_address),
+                namespace=namespace,
+                identity=f"{socket.gethostname()}-{os.getpid()}",
+                pods=_pods(image, image_pull_policy, image_pull_secret),
+            )
+        )
+    )
+
+
+def _pods(image: str, pull_policy: str, pull_secrets: tuple[str, ...]) -> NodePods:
+    from localpv.deploy.local_storage import NodePods
+
+    return NodePods(image=image, pull_policy=pull_policy, pull_secrets=pull_secrets)
+
+
+@click.command()
+@connection_options
+@click.option("--node", envvar="MY_NODE_NAME", default="", help="Name of this node. [default: MY_NODE_NAME]")
+@click.option(
+    "--namespace",
+    envvar="MY_NAMESPACE",
+    default="localpv-system",
+    show_default=True,
+    help="Namespace of the operator; LocalStorages of others have theirs in the names of their files.",
+)
+@_config
+@click.option(
+    "--rules-folder",
+    type=click.Path(path_type=Path),
+    default=RULES_FOLDER,
+    show_default=True,
+    help="The host's folder for rules of udev.",
+)
+@click.option(
+    "--state",
+    type=click.Path(path_type=Path),
+    default=NODE_FOLDER,
+    show_default=True,
+    help="Folder on the node for the lock under which rules are changed.",
+)
+@_listen_address
+@_log_level
+def discoverer(
+    kubeconfig: Path | None,
+    context: str,
+    node: str,
+    namespace: str,
+    config: Path,
+    rules_folder: Path,
+    state: Path,
+    listen_address: str,
+    log_level: str,
+) -> None:
+    """Turn what a LocalStorage says about a node into rules of udev there, and report which devices they match."""
+    from localpv.config import environment
+    from localpv.programs import discoverer as program
+
+    _start_logging(log_level)
+    asyncio.run(
+        program.run(
+            program.Settings(
+                connection=connection(kubeconfig, context),
+                probes=_address(listen_address),
+                node=environment.read({environment.NODE: node}).node_name,
+                namespace=namespace,
+                config=config,
+                rules=rules_folder,
+                state=state,
             )
         )
     )

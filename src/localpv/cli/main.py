@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 COMMANDS = {
     "agent": "daemons",
     "bootstrap": "bootstrap",
+    "discoverer": "daemons",
     "disks": "disks",
     "down": "stop",
     "explain": "explain",
@@ -31,6 +32,7 @@ COMMANDS = {
     "manager": "daemons",
     "manifests": "manifests",
     "migrate": "migrate",
+    "operator": "daemons",
     "provisioner": "daemons",
     "reset": "stop",
     "translate": "translate",

@@ -22,21 +22,31 @@ from localpv.errors import ConfigurationError
 @click.option("--image", default="", help="Image of all programs. [default: localhost/localpv:VERSION]")
 @click.option("-n", "--namespace", default="", help="Namespace to install into. [default: localpv-system]")
 @click.option("--drop-in", is_flag=True, help="One provisioner per node with the classic rights, and no manager.")
-def manifests(file: Path | None, classes: tuple[str, ...], image: str, namespace: str, drop_in: bool) -> None:
+@click.option(
+    "--operator", is_flag=True, help="Serve LocalStorages too: devices chosen by udev rules; no class needed."
+)
+def manifests(
+    file: Path | None, classes: tuple[str, ...], image: str, namespace: str, drop_in: bool, operator: bool
+) -> None:
     """Print all objects that install localpv on a Kubernetes cluster, for `kubectl apply -f -`."""
     from localpv.deploy import everything, printing, reading
 
-    text, source = _text(file, classes)
-    plan = reading.read(text, source=source, drop_in=drop_in, image=image, namespace=namespace)
+    if drop_in and operator:
+        raise ConfigurationError(
+            "--drop-in and --operator do not go together: a drop-in has no manager that could publish devices",
+            hint="leave out --drop-in",
+        )
+    text, source = _text(file, classes, needed=not operator)
+    plan = reading.read(text, source=source, drop_in=drop_in, operator=operator, image=image, namespace=namespace)
     click.echo(printing.documents(everything.objects(plan)), nl=False)
 
 
-def _text(file: Path | None, classes: tuple[str, ...]) -> tuple[str, str]:
+def _text(file: Path | None, classes: tuple[str, ...], *, needed: bool) -> tuple[str, str]:
     import json
 
     if file is not None and classes:
         raise ConfigurationError("--file and --class do not go together", hint="write the class into the file")
-    if file is None and not classes:
+    if file is None and not classes and needed:
         raise ConfigurationError(
             "no class is configured, so there would be nothing to offer",
             hint="--class fast=/mnt/fast-disks, or a file with -f",

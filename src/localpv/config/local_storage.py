@@ -20,7 +20,7 @@ from localpv import errors
 from localpv.api import fields, names, node_selector
 from localpv.api.kinds.cluster import Node
 from localpv.api.kinds.localdisk import Medium, VolumeMode
-from localpv.api.kinds.localstorage import DeviceGroup, LocalStorage, NodeGroup
+from localpv.api.kinds.localstorage import FILE_SYSTEMS, DeviceGroup, LocalStorage, NodeGroup
 from localpv.api.kinds.meta import Part
 from localpv.api.kinds.pods import Toleration
 from localpv.api.quantity import Quantity
@@ -34,9 +34,6 @@ KEY: Final = "localStorage"
 
 LINKS: Final = "disk/kubernetes-local-storage"
 """Below /dev: where the links of all classes are."""
-
-FILE_SYSTEMS: Final = ("ext2", "ext3", "ext4", "xfs", "btrfs")
-"""What fsType may be."""
 
 MOST_NODE_GROUPS: Final = 64
 MOST_DEVICE_GROUPS: Final = 64

@@ -11,7 +11,10 @@ PROVISIONER = "localpv-provisioner"
 
 def objects(plan: Plan) -> list[Object]:
     """Who the programs are, and what they may do."""
-    return _drop_in(plan) if plan.drop_in else [*_agent(plan), *_manager(plan)]
+    if plan.drop_in:
+        return _drop_in(plan)
+    on_nodes = [*(_agent(plan) if plan.agents else ()), *(_discoverer(plan) if plan.operator else ())]
+    return [*on_nodes, *_manager(plan)]
 
 
 def service_account(namespace: str, name: str) -> Object:
@@ -34,13 +37,22 @@ def _agent(plan: Plan) -> list[Object]:
     return [service_account(plan.namespace, roles.AGENT), *granted(plan.namespace, roles.AGENT, *roles.agent())]
 
 
+def _discoverer(plan: Plan) -> list[Object]:
+    account = service_account(plan.namespace, roles.DISCOVERER)
+    return [account, *granted(plan.namespace, roles.DISCOVERER, *roles.discoverer())]
+
+
 def _manager(plan: Plan) -> list[Object]:
     # Cleaning Jobs are the manager's: an agent that could make a pod could make one on another node.
     jobs = roles.cleaning_jobs() if plan.config.cleans_in_jobs else []
     own = [*roles.manager_in_own_namespace(), *jobs]
+    rules = roles.manager()
+    if plan.operator:
+        rules += roles.operator()
+        own += roles.operator_in_own_namespace()
     return [
         service_account(plan.namespace, roles.MANAGER),
-        *granted(plan.namespace, roles.MANAGER, *roles.manager()),
+        *granted(plan.namespace, roles.MANAGER, *rules),
         *granted_in(plan.namespace, roles.MANAGER, *own),
     ]
 

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from localpv.api import roles, yamls
+from localpv.api import roles, well_known, yamls
 from localpv.api.objects import Object
 from localpv.config import reading as config_reading
 from localpv.config.values import Problem
-from localpv.deploy import access, pods, reading, storage, workloads
+from localpv.deploy import access, reading, storage, workloads
 from localpv.deploy.plan import IMAGE, ClassObject, Plan
 
 VOLUME_CONFIG = "local-volume-default-config"
@@ -152,7 +152,7 @@ def daemon_set(wish: Wish, made: Plan) -> Object:
 
 def ours(obj: Object) -> bool:
     """Whether an object was made by a bootstrap, and may be brought up to date by another."""
-    return bool((obj["metadata"].get("labels") or {}).get(pods.MANAGED_LABEL) == MANAGED_BY)
+    return bool((obj["metadata"].get("labels") or {}).get(well_known.MANAGED_BY) == MANAGED_BY)
 
 
 def _nodes(rule: Object) -> bool:
@@ -161,5 +161,5 @@ def _nodes(rule: Object) -> bool:
 
 def _marked(obj: Object) -> Object:
     metadata = obj["metadata"]
-    labels = {**metadata.get("labels", {}), pods.MANAGED_LABEL: MANAGED_BY}
+    labels = {**metadata.get("labels", {}), well_known.MANAGED_BY: MANAGED_BY}
     return {**obj, "metadata": {**metadata, "labels": labels}}

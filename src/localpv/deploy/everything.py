@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from localpv.api import crds
+from localpv.api import crds, roles
 from localpv.api.objects import Object
 from localpv.deploy import access, monitoring, policy, storage, workloads
 from localpv.deploy.plan import Plan
@@ -19,10 +19,13 @@ def objects(plan: Plan) -> list[Object]:
     found += access.objects(plan)
     if not plan.drop_in:
         # In force before the first agent starts.
-        found += policy.objects(namespace=plan.namespace)
+        found += policy.objects(namespace=plan.namespace) if plan.agents else []
+        if plan.operator:
+            found += policy.objects(namespace=plan.namespace, account=roles.DISCOVERER, name=roles.DISCOVERER)
     found.append(storage.config_map(plan))
     found += [storage.storage_class(each) for each in plan.classes]
-    found += [workloads.provisioner(plan)] if plan.drop_in else [workloads.agent(plan), workloads.manager(plan)]
+    found += [workloads.agent(plan)] if plan.agents else []
+    found.append(workloads.provisioner(plan) if plan.drop_in else workloads.manager(plan))
     return [*found, monitoring.pod_monitor(plan)] if plan.pod_monitor else found
 
 

@@ -73,6 +73,9 @@ class Plan:
     drop_in: bool = False
     """One program per node with the classic rights, instead of agents and a manager."""
 
+    operator: bool = False
+    """Whether LocalStorages are served: udev rules on nodes, and agents for the devices that they match."""
+
     pull_policy: str = "IfNotPresent"
     pull_secrets: tuple[str, ...] = ()
     privileged: bool = True
@@ -83,3 +86,9 @@ class Plan:
     managers: int = MANAGERS
     pod_monitor: bool = False
     """Whether a PodMonitor tells the Prometheus operator of the pods; otherwise annotations tell plain Prometheus."""
+
+    @property
+    def agents(self) -> bool:
+        """Whether every node has an agent for the classes of the configuration. Where LocalStorages say all, their own
+        pods are enough."""
+        return not self.drop_in and bool(self.config.classes or not self.operator)

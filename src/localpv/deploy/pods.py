@@ -18,7 +18,8 @@ SCRAPED = {"prometheus.io/scrape": "true", "prometheus.io/port": str(PORT)}
 """By these the usual configuration of Prometheus finds pods that have metrics."""
 
 COMPONENT_LABEL = "app.kubernetes.io/component"
-MANAGED_LABEL = "app.kubernetes.io/managed-by"
+OURS = "localpv"
+"""Value of the label that says who looks after an object."""
 
 CONFIG_VOLUME = "config"
 CAPABILITIES = ("DAC_OVERRIDE", "DAC_READ_SEARCH", "FOWNER", "LINUX_IMMUTABLE", "SYS_PTRACE")
@@ -66,9 +67,9 @@ def _from_field(name: str, path: str) -> Object:
     return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
 
 
-def probes() -> Object:
+def probes(port: str = PORT_NAME) -> Object:
     def get(path: str, **more: int) -> Object:
-        return {"httpGet": {"path": path, "port": PORT_NAME}, "timeoutSeconds": 5, **more}
+        return {"httpGet": {"path": path, "port": port}, "timeoutSeconds": 5, **more}
 
     # A busy node may be slow to answer; one that never answers again is started anew after two minutes.
     return {

@@ -1,7 +1,7 @@
-"""The admission policy that keeps each agent to the LocalDisks of its own node.
+"""The admission policy that keeps each agent to the LocalDisks and LocalStorageNodes of its own node.
 
 The token of a pod says which node the pod runs on, and the API server puts that among the extra of the user. The policy
-compares it with the node of the LocalDisk, before and after the change. A token that says no node gets nothing.
+compares it with the node of the object, before and after the change. A token that says no node gets nothing.
 The embedded engine has the same rule built in (`engine/apiserver/auth/node_rule.py`).
 """
 
@@ -30,7 +30,7 @@ def objects(*, namespace: str, account: str = roles.AGENT, name: str = roles.AGE
                             "apiGroups": [roles.DISKS_GROUP],
                             "apiVersions": ["*"],
                             "operations": ["CREATE", "UPDATE", "DELETE"],
-                            "resources": [roles.DISKS, f"{roles.DISKS}/status"],
+                            "resources": [f"{each}{part}" for each in roles.NODE_RECORDS for part in ("", "/status")],
                         }
                     ]
                 },
@@ -41,16 +41,8 @@ def objects(*, namespace: str, account: str = roles.AGENT, name: str = roles.AGE
                         'variables.node != ""',
                         text="the token is not bound to a node: run the agent as a pod, with its own token",
                     ),
-                    _validation(
-                        "object == null || object.spec.nodeName == variables.node",
-                        said='"the LocalDisk is of node " + object.spec.nodeName + ", the agent is bound to node "'
-                        " + variables.node",
-                    ),
-                    _validation(
-                        "oldObject == null || oldObject.spec.nodeName == variables.node",
-                        said='"the LocalDisk is of node " + oldObject.spec.nodeName + ", the agent is bound to node "'
-                        " + variables.node",
-                    ),
+                    _of_own_node("object"),
+                    _of_own_node("oldObject"),
                     *(
                         _validation(
                             f"object == null || object.spec.?{field}"
@@ -75,6 +67,14 @@ def _node() -> str:
     claim = f'"{well_known.TOKEN_NODE_NAME}"'
     extra = "request.userInfo.extra"
     return f'{claim} in {extra} && size({extra}[{claim}]) == 1 ? {extra}[{claim}][0] : ""'
+
+
+def _of_own_node(which: str) -> Object:
+    said = f'"the " + {which}.kind + " is of node " + {which}.spec.nodeName'
+    return _validation(
+        f"{which} == null || {which}.spec.nodeName == variables.node",
+        said=f'{said} + ", the agent is bound to node " + variables.node',
+    )
 
 
 def _validation(expression: str, *, text: str = "", said: str = "") -> Object:

@@ -34,13 +34,15 @@ _INTEGER = "tag:yaml.org,2002:int"
 _image = re.compile(r"[A-Za-z0-9][\w.:/@-]*", re.ASCII)
 
 
-def read(text: str, *, source: str, drop_in: bool = False, image: str = "", namespace: str = "") -> Plan:
+def read(
+    text: str, *, source: str, drop_in: bool = False, operator: bool = False, image: str = "", namespace: str = ""
+) -> Plan:
     """The plan in a configuration file; options that are given win over the file. ConfigurationError names places."""
     notes = Notes()
     root = values.parse("", text, notes)
     found = root.struct((*config_reading.KEYS, *INSTALLATION_KEYS)) if root is not None else {}
-    plan = _plan(found or {}, notes, drop_in=drop_in)
-    if not notes.problems and not plan.config.classes:
+    plan = replace(_plan(found or {}, notes, drop_in=drop_in), operator=operator)
+    if not notes.problems and not plan.config.classes and not operator:
         notes.note(CLASSES, "names no class: there would be nothing to offer")
     refuse(notes.problems, source)
     return replace(plan, image=image or plan.image, namespace=namespace or plan.namespace)

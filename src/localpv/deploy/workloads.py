@@ -13,6 +13,14 @@ STATE_FOLDER = "/var/lib/localpv"
 that may not keep them as LocalDisks."""
 
 
+UPDATE_STRATEGY: Object = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "10%"}}
+"""Nodes do not depend on each other, and a cleaning survives the restart of its agent."""
+
+
+RULES_FOLDER = "/etc/udev/rules.d"
+"""Where the discoverer writes the rules of LocalStorages on a node."""
+
+
 def agent(plan: Plan) -> Object:
     """Discovers and cleans on each node."""
     return daemon_set(plan, program="agent", name=roles.AGENT, account=roles.AGENT, config_map=CONFIG_MAP)
@@ -33,6 +41,9 @@ def daemon_set(plan: Plan, *, program: str, name: str, account: str, config_map:
         mounts.devices()
     mounts.classes(plan.config.classes.values())
     mounts.host("state", STATE_FOLDER, kind="DirectoryOrCreate")
+    if plan.operator:
+        # One agent works on a node at a time, so this one serves the devices of LocalStorages too.
+        mounts.host("rules", RULES_FOLDER, kind="DirectoryOrCreate", readOnly=True)
     container = {
         **_container(plan, program, plan.agent),
         "env": pods.variables(node=True),
@@ -53,8 +64,7 @@ def daemon_set(plan: Plan, *, program: str, name: str, account: str, config_map:
         "metadata": pods.metadata(name, plan.namespace, program),
         "spec": {
             "selector": {"matchLabels": pods.labels(program)},
-            # Nodes do not depend on each other, and a cleaning survives the restart of its agent.
-            "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "10%"}},
+            "updateStrategy": UPDATE_STRATEGY,
             "template": pods.template(program, plan.agent, spec, annotated=not plan.pod_monitor),
         },
     }
@@ -72,6 +82,7 @@ def manager(plan: Plan) -> Object:
             f"--namespace=$({environment.NAMESPACE})",
             f"--config-map={CONFIG_MAP}",
             f"--agents={roles.AGENT}",
+            *_operator_options(plan),
             f"--listen-address=:{pods.PORT}",
         ],
         "env": pods.variables(),
@@ -101,6 +112,14 @@ def manager(plan: Plan) -> Object:
             "template": pods.template("manager", plan.manager, spec, annotated=not plan.pod_monitor),
         },
     }
+
+
+def _operator_options(plan: Plan) -> list[str]:
+    """How the pods that serve LocalStorages on nodes run; without an image there are none."""
+    if not plan.operator:
+        return []
+    secrets = [f"--image-pull-secret={name}" for name in plan.pull_secrets]
+    return [f"--image={plan.image}", f"--image-pull-policy={plan.pull_policy}", *secrets]
 
 
 def _container(plan: Plan, program: str, settings: Pods) -> Object:

@@ -36,6 +36,16 @@ CLEANING: Final = "localpv.dev/cleaning"
 SPREAD: Final = "localpv.dev/spread"
 """Annotation of a claim: those of one value want volumes of different nodes."""
 
+LOCAL_STORAGE: Final = "localpv.dev/local-storage"
+"""Finalizer of a LocalStorage; label of what the operator makes in its namespace, with its UID; annotation of a class
+that was made for one, with its namespace and name."""
+
+NODE_GROUP: Final = "localpv.dev/node-group"
+"""Label of what the operator makes for one group of nodes: which."""
+
+NODES: Final = "localpv.dev/nodes"
+"""Annotation of the same: which nodes the group is, as the LocalStorage says it, or has said until it was changed."""
+
 PROVISIONER: Final = "local-volume-provisioner-"
 """What the classic provisioner's name for itself begins with; we use it, so its volumes are found and taken over."""
 

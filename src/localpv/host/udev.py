@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import os
 import socket
+import uuid
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -83,8 +84,11 @@ class Udev(Protocol):
     async def reload(self) -> None:
         """Have the rules read again; NotSupported where no udev runs."""
 
-    async def trigger(self, names: Collection[str]) -> None:
-        """Have udev look again at block devices, by their kernel names; those that are gone are passed over."""
+    async def trigger(self, names: Collection[str], *, argument: str = "") -> None:
+        """Have udev look again at block devices, by their kernel names; those that are gone are passed over.
+
+        Rules see an argument, which is letters and digits, as the property SYNTH_ARG_<argument> with the value 1.
+        """
 
     async def settle(self, *, seconds: float) -> bool:
         """Wait until udev has nothing left to do, for so long; whether it came to that."""
@@ -184,12 +188,15 @@ class HostUdev:
             # No tool here, or one that does not speak to this udevd: it finds out by itself.
             await asyncio.sleep(RELOADS_BY_ITSELF_SECONDS)
 
-    async def trigger(self, names: Collection[str]) -> None:
+    async def trigger(self, names: Collection[str], *, argument: str = "") -> None:
+        # The kernel takes an argument only after a UUID, by which whoever asked could tell the event from others.
+        asked = f"change {uuid.uuid4()} {argument}=1" if argument else "change"
+
         def tell() -> None:
             for name in names:
                 # Not `udevadm trigger`: in a pod it does nothing and says that all is well. A device may go meanwhile.
                 with contextlib.suppress(FileNotFoundError, ProcessLookupError, NotADirectoryError):
-                    (self._sys / "class" / "block" / name / "uevent").write_text("change")
+                    (self._sys / "class" / "block" / name / "uevent").write_text(asked)
 
         try:
             await self._workers.call(tell, key=str(self._sys / "class" / "block"), timeout=TOOL_SECONDS)

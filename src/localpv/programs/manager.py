@@ -11,11 +11,12 @@ from localpv.api.kinds import Lease
 from localpv.client import client as clients
 from localpv.client.config import Connection
 from localpv.client.lease import Election, Ended
+from localpv.deploy.local_storage import NodePods
 from localpv.disk.records.api import ApiRecords
 from localpv.manager.agents import AgentPods
 from localpv.manager.manager import Manager
 from localpv.manager.release.jobs import Jobs
-from localpv.programs import binding, configuring, stopping
+from localpv.programs import binding, configuring, operator, stopping
 from localpv.programs.configuring import Configured
 from localpv.programs.observing import Observed
 from localpv.runtime.clock import SystemClock
@@ -44,6 +45,9 @@ class Settings:
 
     job_image: str = ""
     """The image of such Jobs; empty for that of the agents."""
+
+    pods: NodePods | None = None
+    """How the pods run that serve LocalStorages on nodes; None to leave LocalStorages to others."""
 
 
 async def run(settings: Settings) -> None:
@@ -99,6 +103,18 @@ async def run(settings: Settings) -> None:
             parts.add("informers", informers.run)
             parts.add("manager", manager.run, ready=manager.ready)
             binding.add_placer(parts, client=client, informers=informers, clock=clock)
+            if (pods := settings.pods) is not None:
+                parts.add(
+                    "operator",
+                    lambda: operator.serve(
+                        client,
+                        namespace=settings.namespace,
+                        pods=pods,
+                        clock=clock,
+                        observed=observed,
+                        is_configured=lambda name: name in configured.current.classes,
+                    ),
+                )
             try:
                 await parts.run()
             finally:

@@ -45,6 +45,8 @@ class _Event:
     before: Mapping[str, str]
     properties: dict[str, str]
     links: list[str] = field(default_factory=list)
+    taken: frozenset[str] = frozenset()
+    """Links below /dev that are there."""
 
 
 class FakeUdev:
@@ -57,6 +59,9 @@ class FakeUdev:
         self.is_running = True
         self.deaf = False
         """Whether it does not read the rules again although it says so."""
+
+        self.blind = False
+        """Whether rules do not see which links are there: those of devices that are looked at in the same moment."""
 
         self.reloads = 0
         self.triggered: list[str] = []
@@ -74,7 +79,8 @@ class FakeUdev:
     ) -> None:
         """A device comes; `known` are its properties, such as ID_SERIAL."""
         number = DeviceNumber(8, len(self._devices) + sum(map(ord, name)) * 1000)
-        self._devices[name] = FakeBlockDevice(name, number, dict(known), dict(attributes or {}), empty=empty)
+        properties = {"DEVTYPE": "disk", **known}
+        self._devices[name] = FakeBlockDevice(name, number, properties, dict(attributes or {}), empty=empty)
         self._look(name, "add")
 
     def pull(self, name: str) -> None:
@@ -124,11 +130,11 @@ class FakeUdev:
         if not self.deaf:
             self._loaded = dict(self.rules)
 
-    async def trigger(self, names: Collection[str]) -> None:
+    async def trigger(self, names: Collection[str], *, argument: str = "") -> None:
         for name in names:
             if name in self._devices and self.is_running:
                 self.triggered.append(name)
-                self._look(name, "change")
+                self._look(name, "change", argument)
 
     async def settle(self, *, seconds: float) -> bool:
         return self.is_running
@@ -146,14 +152,19 @@ class FakeUdev:
 
     # Carrying rules out.
 
-    def _look(self, name: str, action: str) -> None:
+    def _look(self, name: str, action: str, argument: str = "") -> None:
         device = self._devices[name]
         if device.locked or not self.is_running:
             return
         before, _ = self._records.get(name, ({}, ()))
-        event = _Event(device, action, before, dict(device.properties))
+        event = _Event(
+            device, action, before, dict(device.properties), taken=frozenset(() if self.blind else self._owners)
+        )
+        if argument:
+            event.properties[f"SYNTH_ARG_{argument}"] = "1"
         for file in sorted(self._loaded):
             _carry_out(self._loaded[file], event)
+        event.properties.pop(f"SYNTH_ARG_{argument}", None)
         self._put(name, event.properties, tuple(event.links))
 
     def _put(self, name: str, properties: dict[str, str], links: tuple[str, ...]) -> None:
@@ -232,8 +243,8 @@ def _matches(key: str, attribute: str, pattern: str, event: _Event) -> bool:
             values = [device.attributes[attribute]]
         case "SYMLINK":
             values = event.links
-        case "IMPORT" if attribute == "db":
-            return pattern in event.before
+        case "TEST":
+            return _filled(pattern, event).removeprefix("/dev/") in event.taken
         case _:
             values = []
     return any(fnmatch.fnmatchcase(value, one) for value in values for one in pattern.split("|"))

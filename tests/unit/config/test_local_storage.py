@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from localpv.api.kinds import localstorage
 from localpv.api.kinds.cluster import Node
 from localpv.api.kinds.localstorage import DeviceGroup, LocalStorage
 from localpv.config import local_storage
@@ -163,7 +164,7 @@ def test_a_class_with_both_modes_has_two_folders() -> None:
 
 
 def test_the_file_systems_that_can_be_chosen_are_those_that_are_made() -> None:
-    assert local_storage.FILE_SYSTEMS == filesystems.KNOWN
+    assert localstorage.FILE_SYSTEMS == filesystems.KNOWN
 
 
 def test_filters_of_a_group_are_found_by_the_place_that_its_rules_are_named_by() -> None:

@@ -29,8 +29,10 @@ def test_versions_and_the_image_are_those_of_the_code() -> None:
     assert values()["image"] == IMAGE
 
 
-def test_the_chart_has_the_definition_of_the_kind() -> None:
-    assert (CHART / "crds" / "localdisks.yaml").read_text() == crds.text("localdisks")
+def test_the_chart_has_the_definitions_of_all_kinds() -> None:
+    assert {path.stem for path in (CHART / "crds").iterdir()} == set(crds.NAMES)
+    for name in crds.NAMES:
+        assert (CHART / "crds" / f"{name}.yaml").read_text() == crds.text(name)
 
 
 @pytest.mark.parametrize(("usual", "given"), [(agent_pods(), values()), (manager_pods(), values()["manager"])])

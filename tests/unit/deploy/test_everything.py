@@ -50,7 +50,9 @@ def verbs(role: Any, resource: str) -> set[str]:
 @pytest.mark.seed("CFG-7")
 def test_only_the_manager_gets_at_volumes() -> None:
     found = by_name(plan())
-    assert resources(found["ClusterRole", "localpv-agent"]) == {"localdisks", "localdisks/status", "nodes", "events"}
+    agent = found["ClusterRole", "localpv-agent"]
+    assert resources(agent) == {"localdisks", "localdisks/status", "nodes", "events", "localstorages"}
+    assert verbs(agent, "localstorages") == {"get"}
     assert verbs(found["ClusterRole", "localpv-agent"], "nodes") == {"get"}
     manager = found["ClusterRole", "localpv-manager"]
     assert {"create", "delete"} <= verbs(manager, "persistentvolumes")

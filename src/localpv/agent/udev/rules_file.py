@@ -267,7 +267,7 @@ def found(configuration: NodeConfiguration, properties: Mapping[str, str]) -> Fo
             link=f"{local_storage.LINKS}/{told(_LINK)}",
         )
     if older := told(_TAKEN):
-        return Found(reason="Taken", message=f"LocalStorage {older}, which is older, matches the device too")
+        return Found(reason="TakenByOther", message=f"LocalStorage {older}, which is older, matches the device too")
     if told(_RETIRED):
         return Found(reason="Retired", message="the LocalStorage is going, and no volume uses the device")
     match told(_KIND):
@@ -280,10 +280,10 @@ def found(configuration: NodeConfiguration, properties: Mapping[str, str]) -> Fo
         case "boot":
             return Found(reason="BootDevice", message="the machine starts from it")
         case "" | "disk":
-            return Found(reason="NotMatched", message="no rule matches the device")
+            return Found(reason="NoRuleMatches", message="no rule matches the device")
         case kind:
             message = f"no rule matches the device; devices of its kind must be named, as in deviceNames: [{kind}...]"
-            return Found(reason="NotMatched", message=message)
+            return Found(reason="NoRuleMatches", message=message)
 
 
 # How rules are made.

@@ -1,8 +1,8 @@
 """The CustomResourceDefinitions of localpv, generated from the structs in `api/kinds`.
 
-`schema` turns a struct into a structural schema, `localdisks` says the rest of a definition, and
-tools/generate_crds.py writes both to the YAML files in this folder. Programs install those files (`load`): building a
-definition reads the source of the structs, which an installation need not have.
+`schema` turns a struct into a structural schema, `definitions` adds the rest of a definition, a module for each kind
+has the columns of its table, and tools/generate_crds.py writes the YAML files in this folder. Programs install those
+files (`load`): building a definition reads the source of the structs, which an installation need not have.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from importlib import resources
 from localpv.api import yamls
 from localpv.api.objects import Object
 
-NAMES = ("localdisks",)
+NAMES = ("localdisks", "localstorages", "localstoragenodes")
 """The definitions there are; each is the file NAME.yaml in this folder."""
 
 

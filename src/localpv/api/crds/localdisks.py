@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from localpv.api import well_known
-from localpv.api.crds import schema
+from localpv.api.crds import definitions
+from localpv.api.crds.definitions import IN_WIDE_TABLES
 from localpv.api.kinds import localdisk
 from localpv.api.objects import Object
-
-IN_WIDE_TABLES = 1
 
 COLUMNS: tuple[Object, ...] = (
     {"name": "Node", "jsonPath": ".spec.nodeName", "description": "Node that has the disk"},
@@ -39,39 +37,4 @@ COLUMNS: tuple[Object, ...] = (
 
 def definition() -> Object:
     """The CustomResourceDefinition."""
-    resource = localdisk.LOCAL_DISKS
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": resource.qualified, "labels": {well_known.APP_NAME: "localpv"}},
-        "spec": {
-            "group": resource.group,
-            "scope": "Namespaced" if resource.namespaced else "Cluster",
-            "names": {
-                "kind": resource.kind,
-                "listKind": resource.list_kind,
-                "plural": resource.plural,
-                "singular": resource.singular,
-                "shortNames": list(resource.short_names),
-                "categories": list(resource.categories),
-            },
-            "versions": [
-                {
-                    "name": resource.version,
-                    "served": True,
-                    "storage": True,
-                    "subresources": {"status": {}},
-                    "selectableFields": [{"jsonPath": f".{field}"} for field in resource.selectable_fields],
-                    "additionalPrinterColumns": [{"type": "string", **column} for column in COLUMNS],
-                    "schema": {"openAPIV3Schema": _whole()},
-                }
-            ],
-        },
-    }
-
-
-def _whole() -> Object:
-    whole = schema.of(localdisk.LocalDisk)
-    whole["properties"] = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}} | whole["properties"]
-    whole["required"] = ["spec"]
-    return whole
+    return definitions.define(localdisk.LocalDisk, COLUMNS)

@@ -58,6 +58,8 @@ def _of_type(info: types.Type) -> Object:
             return {"type": "boolean"}
         case types.IntType():
             return {"type": "integer", "format": "int64"}
+        case types.DictType(key_type=types.StrType(), value_type=types.AnyType()):
+            return {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
         case types.VarTupleType(item_type=item):
             return {"type": "array", "items": _of_type(item)} | _merging(item)
         case types.StructType(cls=struct) if struct is ObjectMeta:
@@ -70,6 +72,7 @@ def _of_type(info: types.Type) -> Object:
 
 def _merging(item: types.Type) -> Object:
     """How lists merge: conditions and the like by their type, all others as a whole."""
+    item = item.type if isinstance(item, types.Metadata) else item
     if isinstance(item, types.StructType) and any(field.name == "type" for field in item.fields):
         return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
     return {"x-kubernetes-list-type": "atomic"}

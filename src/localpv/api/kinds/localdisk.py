@@ -12,6 +12,7 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
+from localpv.api.kinds import checks
 from localpv.api.kinds.meta import Kind, Part
 from localpv.api.resources import Resource
 
@@ -78,24 +79,6 @@ class CleaningState(StrEnum):
     VERIFIED = "Verified"
 
 
-# What the server checks and a reader does not: an object of a newer version must never make a list unreadable.
-
-
-def _rule(**keywords: object) -> msgspec.Meta:
-    return msgspec.Meta(extra_json_schema=dict(keywords))
-
-
-def _one_of(words: type[StrEnum]) -> msgspec.Meta:
-    return _rule(enum=[word.value for word in words])
-
-
-_NAME = _rule(minLength=1, maxLength=253)
-_PATH = _rule(pattern="^/", maxLength=4096)
-_WORD = _rule(pattern="^([A-Za-z][A-Za-z0-9]*)?$", maxLength=128)
-_TIME = _rule(format="date-time")
-_COUNT = _rule(minimum=0)
-
-
 class DiskIdentity(Part, frozen=True, kw_only=True):
     """What tells this disk from every other, as far as it can be read. Compared before anything is destroyed."""
 
@@ -117,41 +100,41 @@ class DiskIdentity(Part, frozen=True, kw_only=True):
     major_minor: str = ""
     """Numbers of the device in the kernel, such as 8:16. They can change when the machine restarts."""
 
-    size_bytes: Annotated[int, _COUNT] = 0
+    size_bytes: Annotated[int, checks.COUNT] = 0
     """Size of the device or the file system in bytes."""
 
     model: str = ""
     """Model of the device as its maker calls it."""
 
-    mount_id: Annotated[int, _COUNT] = msgspec.field(default=0, name="mountID")
+    mount_id: Annotated[int, checks.COUNT] = msgspec.field(default=0, name="mountID")
     """Number of the mount in the kernel, of a mount point. It changes with every mount."""
 
     filesystem_id: str = msgspec.field(default="", name="filesystemID")
     """File system that a plain directory, or the file behind a loop device, lies in."""
 
-    inode: Annotated[int, _COUNT] = 0
+    inode: Annotated[int, checks.COUNT] = 0
     """Inode of a plain directory, or of the file behind a loop device, in that file system."""
 
-    inode_generation: Annotated[int, _COUNT] = 0
+    inode_generation: Annotated[int, checks.COUNT] = 0
     """Generation of the inode: a file system gives the number of what was deleted to the next file."""
 
-    offset_bytes: Annotated[int, _COUNT] = 0
+    offset_bytes: Annotated[int, checks.COUNT] = 0
     """Where a loop device begins in its file, or a partition on its disk."""
 
-    size_limit_bytes: Annotated[int, _COUNT] = 0
+    size_limit_bytes: Annotated[int, checks.COUNT] = 0
     """Where a loop device ends before its file does; absent when it goes to the end."""
 
     boot_id: str = msgspec.field(default="", name="bootID")
     """Boot of the machine in which this was read. The disk sequence number counts within one boot only."""
 
-    disk_sequence: Annotated[int, _COUNT] = 0
+    disk_sequence: Annotated[int, checks.COUNT] = 0
     """Disk sequence number (diskseq): the kernel gives a new one to each disk that comes."""
 
 
 class OfferedVolume(Part, frozen=True, kw_only=True):
     """The PersistentVolume that offers this disk."""
 
-    name: Annotated[str, _NAME]
+    name: Annotated[str, checks.NAME]
     """Name of the PersistentVolume. It is written before the volume is created."""
 
     uid: str = ""
@@ -165,10 +148,10 @@ class OfferedVolume(Part, frozen=True, kw_only=True):
 class CleanOrder(Part, frozen=True, kw_only=True):
     """The order to clean the disk for one released volume."""
 
-    volume_name: Annotated[str, _NAME]
+    volume_name: Annotated[str, checks.NAME]
     """Name of the PersistentVolume whose data must go."""
 
-    volume_uid: Annotated[str, _rule(minLength=1)] = msgspec.field(name="volumeUID")
+    volume_uid: Annotated[str, checks.rule(minLength=1)] = msgspec.field(name="volumeUID")
     """UID of the PersistentVolume whose data must go. A cleaning counts only for this one."""
 
     claim_uid: str = msgspec.field(default="", name="claimUID")
@@ -177,7 +160,7 @@ class CleanOrder(Part, frozen=True, kw_only=True):
     method: tuple[str, ...] = ()
     """A built-in method with its arguments, or a command with its arguments."""
 
-    requested_at: Annotated[str | None, _TIME] = None
+    requested_at: Annotated[str | None, checks.TIME] = None
     """When the order was given."""
 
     job: str = ""
@@ -187,19 +170,19 @@ class CleanOrder(Part, frozen=True, kw_only=True):
 class LocalDiskSpec(Part, frozen=True, kw_only=True):
     """Which disk this is, and what the manager wants with it."""
 
-    node_name: Annotated[str, _NAME]
+    node_name: Annotated[str, checks.NAME]
     """Node that has the disk. Written once, by the agent."""
 
-    storage_class_name: Annotated[str, _NAME]
+    storage_class_name: Annotated[str, checks.NAME]
     """StorageClass that the disk is offered in. Written once, by the agent."""
 
-    entry: Annotated[str, _rule(minLength=1, maxLength=255)]
+    entry: Annotated[str, checks.rule(minLength=1, maxLength=255)]
     """Name of the directory, mount point, device or link in the discovery directory of the class."""
 
-    path: Annotated[str, _PATH]
+    path: Annotated[str, checks.PATH]
     """Where the disk is on the host: the discovery directory and the entry."""
 
-    volume_mode: Annotated[str, _one_of(VolumeMode)]
+    volume_mode: Annotated[str, checks.one_of(VolumeMode)]
     """Whether volumes on this disk have a file system (Filesystem) or are raw devices (Block)."""
 
     fs_type: str = ""
@@ -218,41 +201,41 @@ class LocalDiskSpec(Part, frozen=True, kw_only=True):
 class Cleaning(Part, frozen=True, kw_only=True):
     """The last cleaning, under way or ended."""
 
-    volume_uid: Annotated[str, _rule(minLength=1)] = msgspec.field(name="volumeUID")
+    volume_uid: Annotated[str, checks.rule(minLength=1)] = msgspec.field(name="volumeUID")
     """UID of the PersistentVolume on whose behalf the disk is cleaned."""
 
-    state: Annotated[str, _one_of(CleaningState)]
+    state: Annotated[str, checks.one_of(CleaningState)]
     """Waiting while somebody still uses the disk, Running while data may be half gone, Failed until the next attempt,
     Verified when nothing is left."""
 
-    reason: Annotated[str, _WORD] = ""
+    reason: Annotated[str, checks.WORD] = ""
     """Why the cleaning waits or failed, as one word for programs."""
 
     method: tuple[str, ...] = ()
     """What is done, as the order names it."""
 
-    attempt: Annotated[int, _COUNT] = 0
+    attempt: Annotated[int, checks.COUNT] = 0
     """How many times the cleaning was begun."""
 
-    bytes_done: Annotated[int, _COUNT] = 0
+    bytes_done: Annotated[int, checks.COUNT] = 0
     """Bytes that are clean already."""
 
-    bytes_total: Annotated[int, _COUNT] = 0
+    bytes_total: Annotated[int, checks.COUNT] = 0
     """Bytes that must be cleaned; absent when nobody can tell."""
 
-    entries_done: Annotated[int, _COUNT] = 0
+    entries_done: Annotated[int, checks.COUNT] = 0
     """Files and directories that are removed already, of a directory."""
 
     step: str = ""
     """What is being done now, such as zeroing 1/2 or verifying."""
 
-    started_at: Annotated[str | None, _TIME] = None
+    started_at: Annotated[str | None, checks.TIME] = None
     """When this attempt began."""
 
-    finished_at: Annotated[str | None, _TIME] = None
+    finished_at: Annotated[str | None, checks.TIME] = None
     """When this attempt ended."""
 
-    next_attempt_at: Annotated[str | None, _TIME] = None
+    next_attempt_at: Annotated[str | None, checks.TIME] = None
     """When a failed cleaning is tried again."""
 
     error: str = ""
@@ -262,45 +245,45 @@ class Cleaning(Part, frozen=True, kw_only=True):
 class DiskCondition(Part, frozen=True, kw_only=True):
     """One thing that is known about the disk, beside its phase."""
 
-    type: Annotated[str, _rule(minLength=1)]
+    type: Annotated[str, checks.rule(minLength=1)]
     """What the condition is about."""
 
-    status: Annotated[str, _rule(enum=["True", "False", "Unknown"])]
+    status: Annotated[str, checks.TRUTH]
     """Whether it holds: True, False or Unknown."""
 
-    reason: Annotated[str, _WORD] = ""
+    reason: Annotated[str, checks.WORD] = ""
     """Why, as one word for programs."""
 
     message: str = ""
     """Why, as a sentence for people."""
 
-    last_transition_time: Annotated[str | None, _TIME] = None
+    last_transition_time: Annotated[str | None, checks.TIME] = None
     """Since when the status is what it is."""
 
 
 class LocalDiskStatus(Part, frozen=True, kw_only=True):
     """What the agent on the node sees."""
 
-    phase: Annotated[str, _rule(enum=["", *map(str, Phase)])] = ""
+    phase: Annotated[str, checks.rule(enum=["", *map(str, Phase)])] = ""
     """Unavailable, Available, Published, InUse, Releasing, Cleaning, CleanFailed or Missing; absent until
     the agent has looked."""
 
     eligible: bool | None = None
     """Whether the disk may be offered; absent until the agent has looked."""
 
-    reason: Annotated[str, _WORD] = ""
+    reason: Annotated[str, checks.WORD] = ""
     """Why the disk is in this phase, as one word for programs."""
 
     message: str = ""
     """Why the disk is in this phase and what to do about it, as a sentence for people."""
 
-    kind: Annotated[str, _rule(enum=["", *map(str, DiskKind)])] = ""
+    kind: Annotated[str, checks.rule(enum=["", *map(str, DiskKind)])] = ""
     """What was found at the path: Directory, MountPoint or BlockDevice."""
 
-    medium: Annotated[str, _one_of(Medium)] = Medium.UNKNOWN.value
+    medium: Annotated[str, checks.one_of(Medium)] = Medium.UNKNOWN.value
     """What the data is kept on: HDD, SSD or NVMe; empty when that cannot be told."""
 
-    capacity_bytes: Annotated[int, _COUNT] = 0
+    capacity_bytes: Annotated[int, checks.COUNT] = 0
     """Size of the device, or of the file system that the directory is in."""
 
     size: str = ""
@@ -309,7 +292,7 @@ class LocalDiskStatus(Part, frozen=True, kw_only=True):
     identity: DiskIdentity | None = None
     """What the disk is now."""
 
-    matched_by: Annotated[str, _rule(maxLength=1024)] = ""
+    matched_by: Annotated[str, checks.rule(maxLength=1024)] = ""
     """The rule of a LocalStorage that matched the device: its namespace and name, and the place of the rule in it."""
 
     cleaning: Cleaning | None = None

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 import msgspec.structs
 
+from localpv.api.kinds import checks
 from localpv.api.kinds.containers import (
     Container,
     ContainerStatus,
@@ -22,10 +23,19 @@ from localpv.api.resources import Resource
 
 
 class Toleration(Part, frozen=True, kw_only=True):
-    key: str = ""
-    operator: str = ""
-    value: str = ""
-    effect: str = ""
+    """A taint that is put up with."""
+
+    key: Annotated[str, checks.rule(maxLength=317)] = ""
+    """Key of the taint; absent, with operator Exists, for all taints."""
+
+    operator: Annotated[str, checks.rule(enum=["Exists", "Equal"])] = ""
+    """Exists for any value, or Equal, the default."""
+
+    value: Annotated[str, checks.rule(maxLength=63)] = ""
+    """Value of the taint."""
+
+    effect: Annotated[str, checks.rule(enum=["NoSchedule", "PreferNoSchedule", "NoExecute"])] = ""
+    """Effect of the taint; absent for all effects."""
 
 
 class PreferredNodes(Part, frozen=True, kw_only=True):

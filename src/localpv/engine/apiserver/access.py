@@ -52,9 +52,9 @@ class Access:
                 raise forbidden(user, attributes, reason)
 
     def require_read(self, call: Call, reply: Reply) -> None:
-        """An agent reads the disks of its own node only."""
+        """An agent reads what belongs to its own node only."""
         resource, user = call.kind.resource, call.user
-        if resource.plural != node_rule.LOCAL_DISKS or resource.group != node_rule.GROUP or user.is_master:
+        if not node_rule.covers(resource) or user.is_master:
             return
         if node_rule.applies(user, self.authorizer.cluster_roles(user)):
             reason = node_rule.check_object(user, None, reply.obj or decode(reply.value))

@@ -105,10 +105,10 @@ class Admission:
             return
         if obj is not None:
             rbac.check_escalation(call.user, resource, obj, old, self._authorizer)
-        if resource.plural == node_rule.LOCAL_DISKS and resource.group == node_rule.GROUP:
-            self._only_own_disks(call, obj, old)
+        if node_rule.covers(resource):
+            self._only_own_records(call, obj, old)
 
-    def _only_own_disks(self, call: Call, obj: Object | None, old: Object | None) -> None:
+    def _only_own_records(self, call: Call, obj: Object | None, old: Object | None) -> None:
         if not node_rule.applies(call.user, self._authorizer.cluster_roles(call.user)):
             return
         reason = node_rule.check_object(call.user, obj, old)

@@ -24,7 +24,6 @@ MANAGER = our_roles.MANAGER
 
 _AUTHORIZATION = "authorization.k8s.io"
 _EVENTS = ("", "events.k8s.io")
-_OPERATOR = "local.storage.openshift.com"
 
 _rule = our_roles.rule
 _READ = our_roles.READ
@@ -101,6 +100,7 @@ def _cluster_roles() -> list[Object]:
             _rule(["create", "patch", "update"], _EVENTS, "events"),
         ),
         _role(AGENT, *our_roles.agent()),
+        _role(our_roles.DISCOVERER, *our_roles.discoverer()),
         _role(MANAGER, *_manager_rules()),
     ]
 
@@ -195,17 +195,13 @@ def _manager_rules() -> list[Object]:
     return [
         *our_roles.manager(),
         *our_roles.manager_in_own_namespace(),
+        *our_roles.operator(),
+        *our_roles.operator_in_own_namespace(),
         _rule(["patch", "update"], "", "persistentvolumes/status"),
         _rule(["patch", "update"], "", "persistentvolumeclaims"),
         _rule(["patch", "update"], "", "persistentvolumeclaims/status"),
         _rule(["deletecollection"], our_roles.DISKS_GROUP, our_roles.DISKS),
-        _rule([*_READ, "patch", "update"], _OPERATOR, "localstorages"),
-        _rule(["get", "patch", "update"], _OPERATOR, "localstorages/status"),
-        _rule(["update"], _OPERATOR, "localstorages/finalizers"),
-        _rule(["create", "delete", "patch", "update"], well_known.STORAGE_GROUP, "storageclasses"),
         _rule(_READ, well_known.STORAGE_GROUP, "csidrivers", "csinodes", "csistoragecapacities", "volumeattachments"),
-        _rule([*_READ, "create", "delete", "patch", "update"], "apps", "daemonsets"),
-        _rule(["create", "delete", "patch", "update"], "", "configmaps"),
         _rule(_READ, "", "namespaces", "pods"),
         _rule([*_READ, "update"], _EVENTS, "events"),
         _rule(["list", "watch"], "coordination.k8s.io", "leases"),
@@ -222,6 +218,7 @@ def cluster_role_bindings() -> list[Object]:
         # Whoever runs pods must be given this on purpose, as on Kubernetes.
         _binding("system:node"),
         _binding(AGENT, _account(AGENT), _group(node_rule.AGENTS)),
+        _binding(our_roles.DISCOVERER, _account(our_roles.DISCOVERER)),
         _binding(MANAGER, _account(MANAGER)),
     ]
 

@@ -7,23 +7,14 @@ from typing import Any
 
 import msgspec
 
-from localpv.api import kinds, node_selector, well_known
+from localpv.api import kinds, node_selector, taints, well_known
 from localpv.api.kinds import DaemonSet, Node, ObjectMeta, Pod
 from localpv.api.objects import Object
 from localpv.engine.controllers import templates
-from localpv.engine.scheduler import taints
 from localpv.engine.scheduler.pod_info import required_node_affinity
 
 GENERATION = "pod-template-generation"
 
-_TOLERATED = {
-    well_known.NOT_READY: taints.NO_EXECUTE,
-    well_known.UNREACHABLE: taints.NO_EXECUTE,
-    "node.kubernetes.io/disk-pressure": taints.NO_SCHEDULE,
-    "node.kubernetes.io/memory-pressure": taints.NO_SCHEDULE,
-    "node.kubernetes.io/pid-pressure": taints.NO_SCHEDULE,
-    well_known.UNSCHEDULABLE: taints.NO_SCHEDULE,
-}
 _ON_THE_HOSTS_NETWORK = {"node.kubernetes.io/network-unavailable": taints.NO_SCHEDULE}
 """Trouble of a node that its daemons live with: they are part of what it is."""
 
@@ -78,7 +69,7 @@ def suits(of: DaemonSet, node: Node) -> tuple[bool, bool]:
 
 
 def _tolerations(spec: Mapping[str, Any]) -> list[Object]:
-    wanted = _TOLERATED | (_ON_THE_HOSTS_NETWORK if spec.get("hostNetwork") else {})
+    wanted = taints.DAEMONS_TOLERATE | (_ON_THE_HOSTS_NETWORK if spec.get("hostNetwork") else {})
     own = [
         each
         for each in spec.get("tolerations") or ()

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from localpv.api import taints
 from localpv.api.kinds import Node, Pod
-from localpv.engine.scheduler import filter_messages, filters, resources, taints
+from localpv.engine.scheduler import filter_messages, filters, resources
 from localpv.engine.scheduler.node_info import FINISHED, NodeInfo
 from localpv.engine.scheduler.pod_info import PodInfo
 

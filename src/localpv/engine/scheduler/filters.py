@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from localpv.engine.scheduler import filter_messages, inter_pod_affinity, resources, taints, topology_spread
+from localpv.api import taints
+from localpv.engine.scheduler import filter_messages, inter_pod_affinity, resources, topology_spread
 from localpv.engine.scheduler.assume_cache import Plan
 from localpv.engine.scheduler.claims import Claims, Storage
 from localpv.engine.scheduler.inter_pod_affinity import NamespaceLabels

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 
 import msgspec
 
+from localpv.api import taints
 from localpv.api.kinds import Node
 from localpv.api.node_selector import NodeSelector
-from localpv.engine.scheduler import inter_pod_affinity, resources, taints, topology_spread
+from localpv.engine.scheduler import inter_pod_affinity, resources, topology_spread
 from localpv.engine.scheduler.inter_pod_affinity import NamespaceLabels
 from localpv.engine.scheduler.node_info import SCORED_CPU, SCORED_MEMORY, NodeInfo, NodeInfos
 from localpv.engine.scheduler.pod_info import PodInfo

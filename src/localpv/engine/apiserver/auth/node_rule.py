@@ -1,7 +1,8 @@
 """An agent touches what belongs to its own node and nothing else.
 
 RBAC cannot say "those LocalDisks whose spec.nodeName is the node of your token", so this rule comes after it: the
-role `localpv-agent` gives access to all LocalDisks and to Nodes, and the rule takes away what is not the agent's own.
+roles `localpv-agent` and `localpv-discoverer` give access to all LocalDisks, LocalStorageNodes and Nodes, and the rule
+takes away what is not the agent's own.
 
 It is the embedded engine's form of the ValidatingAdmissionPolicy that `localpv manifests` brings to Kubernetes.
 That policy compares the same two values for create, update and delete:
@@ -20,13 +21,12 @@ from collections.abc import Container
 
 from localpv.api import roles, selectors
 from localpv.api.objects import Object
+from localpv.api.resources import Resource
 from localpv.engine.apiserver.auth.identity import Attributes, User, quoted
 from localpv.errors import BadRequest
 
-AGENT_ROLE = roles.AGENT
+AGENT_ROLES = (roles.AGENT, roles.DISCOVERER)
 AGENTS = "localpv:agents"
-GROUP = roles.DISKS_GROUP
-LOCAL_DISKS = roles.DISKS
 
 _MANY = frozenset({"list", "watch", "deletecollection"})
 
@@ -36,17 +36,22 @@ def applies(user: User, cluster_roles: Container[str]) -> bool:
 
     It comes with the role, whatever else the user may do; only members of system:masters stand above it.
     """
-    return not user.is_master and (AGENTS in user.groups or AGENT_ROLE in cluster_roles)
+    return not user.is_master and (AGENTS in user.groups or any(role in cluster_roles for role in AGENT_ROLES))
+
+
+def covers(resource: Resource) -> bool:
+    """Whether objects of this resource belong to nodes."""
+    return resource.group == roles.DISKS_GROUP and resource.plural in roles.NODE_RECORDS
 
 
 def check_request(user: User, request: Attributes) -> str | None:
     """Why a request of an agent is refused before any object is looked at; None when it is not."""
     own = user.node_name
-    if request.resource == LOCAL_DISKS and request.group == GROUP:
+    if request.group == roles.DISKS_GROUP and request.resource in roles.NODE_RECORDS:
         if not own:
             return _unbound(user)
         if request.verb in _MANY and not _selects(request.field_selector, "spec.nodeName", own):
-            return f"an agent may {request.verb} LocalDisks only with the field selector spec.nodeName={own}"
+            return f"an agent may {request.verb} {request.resource} only with the field selector spec.nodeName={own}"
     elif request.resource == "nodes" and not request.group:
         if not own:
             return _unbound(user)
@@ -56,18 +61,19 @@ def check_request(user: User, request: Attributes) -> str | None:
 
 
 def check_object(user: User, new: Object | None, old: Object | None) -> str | None:
-    """Why a LocalDisk is none of this agent's business; None when it is.
+    """Why a LocalDisk or a LocalStorageNode is none of this agent's business; None when it is.
 
     create: new. update and patch, of any subresource: both. get and delete: old, the object as it is stored.
     """
     own = user.node_name
     if not own:
         return _unbound(user)
-    for disk in (new, old):
-        if disk is not None:
-            node = (disk.get("spec") or {}).get("nodeName")
+    for record in (new, old):
+        if record is not None:
+            node = (record.get("spec") or {}).get("nodeName")
             if node != own:
-                return f"the LocalDisk is of node {quoted(str(node or ''))}, the agent is bound to node {quoted(own)}"
+                kind, of = record.get("kind", "object"), quoted(str(node or ""))
+                return f"the {kind} is of node {of}, the agent is bound to node {quoted(own)}"
     if new is not None:
         wanted, present = new["spec"], old["spec"] if old is not None else {}
         for field in roles.ORDERS:

@@ -5,7 +5,9 @@ from dataclasses import replace
 import pytest
 from tests.unit.engine.apiserver.auth.fakes import Store
 
-from localpv.api import well_known
+from localpv.api import roles, well_known
+from localpv.api.kinds.localdisk import LOCAL_DISKS
+from localpv.api.kinds.localstorage import LOCAL_STORAGE_NODES, LOCAL_STORAGES
 from localpv.api.objects import Object
 from localpv.engine.apiserver import bootstrap
 from localpv.engine.apiserver.auth import identity, node_rule
@@ -95,6 +97,23 @@ def test_a_token_that_is_bound_to_no_node_touches_no_disk() -> None:
 )
 def test_an_agent_lists_only_what_it_limits_to_its_node(verb: str, selector: str, allowed: bool) -> None:
     assert (node_rule.check_request(AGENT, replace(on_disks(verb), field_selector=selector)) is None) is allowed
+
+
+@pytest.mark.seed("OPR-12")
+def test_what_came_of_a_localstorage_is_written_and_read_on_its_own_node_alone() -> None:
+    discoverer = identity.service_account("kube-system", roles.DISCOVERER, extra={well_known.TOKEN_NODE_NAME: ("a",)})
+    authorizer = Authorizer(Store(*bootstrap.objects("a")))
+    assert node_rule.applies(discoverer, authorizer.cluster_roles(discoverer))
+    assert node_rule.covers(LOCAL_STORAGE_NODES)
+    assert node_rule.covers(LOCAL_DISKS)
+    assert not node_rule.covers(LOCAL_STORAGES)
+    asked = Attributes(verb="list", group="localpv.dev", resource="localstoragenodes")
+    assert node_rule.check_request(discoverer, asked)
+    assert node_rule.check_request(discoverer, replace(asked, field_selector="spec.nodeName=a")) is None
+    other = {"kind": "LocalStorageNode", "metadata": {"name": "s.b"}, "spec": {"nodeName": "b"}}
+    refused = node_rule.check_object(discoverer, other, None)
+    assert refused is not None
+    assert "LocalStorageNode is of node" in refused
 
 
 def test_an_agent_reads_only_its_own_node() -> None:

@@ -15,6 +15,16 @@ CORDONED = Taint(key=well_known.UNSCHEDULABLE, effect=NO_SCHEDULE)
 
 KEEP_AWAY = (NO_SCHEDULE, NO_EXECUTE)
 
+DAEMONS_TOLERATE = {
+    well_known.NOT_READY: NO_EXECUTE,
+    well_known.UNREACHABLE: NO_EXECUTE,
+    "node.kubernetes.io/disk-pressure": NO_SCHEDULE,
+    "node.kubernetes.io/memory-pressure": NO_SCHEDULE,
+    "node.kubernetes.io/pid-pressure": NO_SCHEDULE,
+    well_known.UNSCHEDULABLE: NO_SCHEDULE,
+}
+"""Trouble of a node that the pods of every DaemonSet live with."""
+
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
     """An empty effect or key tolerates every one; `Exists` tolerates every value."""
@@ -38,6 +48,11 @@ def is_tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
 def keeps_away(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) -> bool:
     """Whether one of the taints forbids a pod with these tolerations to be placed."""
     return any(taint.effect in KEEP_AWAY and not is_tolerated(taint, tolerations) for taint in taints)
+
+
+def keeps_daemons_away(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) -> bool:
+    """The same for a pod of a DaemonSet with these tolerations in its template."""
+    return keeps_away((taint for taint in taints if DAEMONS_TOLERATE.get(taint.key) != taint.effect), tolerations)
 
 
 def prefer_no_schedule(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) -> int:

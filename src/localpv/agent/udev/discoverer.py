@@ -1,0 +1,421 @@
+"""The discoverer: what LocalStorages say about this node becomes rules of udev here, and what came of it is reported.
+
+It reads the world and never the event that woke it, so that it may die at any point. One look, step by step, and what
+holds if we die after each:
+
+1.  Read what we are told (a mounted ConfigMap, or objects handed over). Nothing has changed.
+2.  Read the files of rules, and, where something is to be dropped, which disks of this node volumes have: asked of the
+    API, and when there is no answer nothing is dropped. Nothing has changed.
+3.  Take the lock of the node. The kernel gives it back when we die.
+4.  Write each file that changed, by a rename. Files hold the configuration they were made from, so whoever comes next
+    goes on from what is there; a half-written file has a name that udev does not read, and the next try overwrites it.
+    Some files may be new and others old: each is right by itself, and a device that two LocalStorages match may have
+    two links until the next look, which the agent sees as one disk.
+5.  Remove the files of which no group is left. A file that is left belongs to a LocalStorage that is gone, and
+    step 2 of the next start finds that.
+6.  Compare the marks that rules leave on devices with the files. If they differ, have udev read the rules, and look at
+    those devices again. Dying before or in the middle of it leaves marks that differ, and the next look goes on here; a
+    restart of the machine does the same by itself. A link whose device still matches stays where it is throughout:
+    udev replaces what a device has by what it gets, and never takes a link away in between.
+7.  Read udev's database, and write the LocalStorageNode if it says something else. It is written from what is there.
+
+When we end, `leave` asks whether this is an update or the end of a group here; see there. It repeats steps 2 to 7 with
+the group retired, and deletes the LocalStorageNode when nothing of its LocalStorage is left on the node. Dying in
+between leaves a file whose LocalStorage is gone or does not mean this node, which the next discoverer on this node, of
+whichever LocalStorage, finds (`_orphans`); the LocalStorageNode has the LocalStorage as its owner and goes with it.
+
+A group that is retired or goes keeps the links of all disks that a volume has: a discoverer cannot see whether somebody
+has claimed the volume. Whoever retires a group withdraws the volumes that nobody claimed; then their links go here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from localpv import errors
+from localpv.agent.udev import report, rules_file
+from localpv.agent.udev.rules_folder import Configurations, RulesFolder
+from localpv.api.kinds.cluster import Node
+from localpv.api.kinds.localdisk import LocalDisk
+from localpv.api.kinds.localstorage import LocalStorage, LocalStorageNode, LocalStorageNodeStatus
+from localpv.api.kinds.meta import write_time
+from localpv.client.client import Client
+from localpv.client.objects import Selection
+from localpv.config import local_storage
+from localpv.config.local_storage import GroupDevices, NodeConfiguration
+from localpv.host.udev import NO_UDEV, Udev, UdevDevice
+from localpv.host.uevents import Uevents
+from localpv.runtime.backoff import Backoff
+from localpv.runtime.clock import Clock
+
+log = logging.getLogger(__name__)
+
+LOOK_EVERY = 60.0
+"""Seconds between two looks although nothing was heard."""
+
+LOOK_WHILE_GOING = 5.0
+"""Seconds between two looks while a group waits for its last volumes."""
+
+ORPHANS_EVERY = 900.0
+"""Seconds between two looks for files whose LocalStorage is gone; also at the start."""
+
+GATHER_SECONDS = 0.25
+"""Devices come in bunches: a disk with its partitions, a shelf of disks. They are reported together."""
+
+SETTLE_SECONDS = 30.0
+"""How long udev may take to look at all devices of a node."""
+
+LEAVE_SECONDS = 60.0
+"""How long the end may take: an answer of the API, and udev's look at all devices."""
+
+InUse = frozenset[str]
+"""Links of disks that a volume has, as CLASS/MODE/ID."""
+
+
+class Discoverer:
+    """Keeps the rules of this node as it is told, for as long as `run` runs."""
+
+    def __init__(
+        self,
+        *,
+        node: str,
+        client: Client,
+        udev: Udev,
+        uevents: Uevents,
+        state: Path,
+        clock: Clock,
+        namespace: str,
+        alone: bool = False,
+    ) -> None:
+        """`namespace` is that of the operator. `alone`: there is no other discoverer on this node, so what we are not
+        told about is to go."""
+        self._node, self._client, self._udev, self._uevents = node, client, udev, uevents
+        self._clock, self._alone = clock, alone
+        self._folder = RulesFolder(udev=udev, state=state, clock=clock, namespace=namespace)
+        self._told: dict[str, NodeConfiguration] = {}
+        self._given = asyncio.Event()
+        self._woken = asyncio.Event()
+        self._reported: dict[str, LocalStorageNodeStatus] = {}
+        self._in_force: dict[str, int] = {}
+        self._clashed: frozenset[tuple[str, str]] = frozenset()
+        self._orphans_next = float("-inf")
+        self.synced = False
+        """Whether the rules that we were told last are in force."""
+
+        self.matched = 0
+        """Devices of this node that have links of the LocalStorages we are told about."""
+
+    def configure(self, configurations: Iterable[NodeConfiguration]) -> None:
+        """What holds from now on, as a whole."""
+        self._told = {each.key: each for each in configurations}
+        self._given.set()
+        self._woken.set()
+
+    async def run(self) -> None:
+        """Look whenever something changed, until cancelled."""
+        backoff = Backoff()
+        listening = asyncio.create_task(self._listen())
+        await self._given.wait()
+        try:
+            while True:
+                self._woken.clear()
+                try:
+                    going = await self.look()
+                    backoff.reset()
+                    pause = LOOK_WHILE_GOING if going else LOOK_EVERY
+                except errors.LocalpvError as error:
+                    pause = backoff.next()
+                    log.warning("looks again seconds=%.1f error=%s", pause, error)
+                await self._pause(pause)
+        finally:
+            listening.cancel()
+
+    async def _pause(self, seconds: float) -> None:
+        timer = self._clock.call_later(seconds, self._woken.set)
+        try:
+            await self._woken.wait()
+        finally:
+            timer.cancel()
+
+    async def _listen(self) -> None:
+        """Wake when block devices come, go or change; what udev made of it is read when it is done with them."""
+        try:
+            feed = self._uevents.changes()
+        except errors.NotSupported as error:
+            log.warning("devices are looked at every %g s only: %s", LOOK_EVERY, error)
+            return
+        async with feed:
+            async for event in feed:
+                if event.lost or event.subsystem == "block":
+                    await self._clock.sleep(GATHER_SECONDS)
+                    self._woken.set()
+
+    # One look.
+
+    async def look(self) -> bool:
+        """Steps 1 to 7; whether something waits for volumes to go."""
+        told = dict(self._told)
+        if not await self._udev.running():
+            self.synced = False
+            await self._report_all(told, (), {}, error=NO_UDEV)
+            raise errors.NotSupported(NO_UDEV, hint="start systemd-udevd on this node")
+        present = (await self._folder.read()).configurations
+        leaving = await self._leaving(told, present)
+        used = await self._in_use() if leaving or _needs_to_know(present, told) else None
+        waiting: dict[str, str] = {}
+
+        def change(before: Configurations) -> Configurations:
+            return _changed(before, told, leaving=leaving, used=used, waiting=waiting)
+
+        try:
+            now, _ = await self._folder.change(change)
+        except errors.LocalpvError as error:
+            self.synced = False
+            await self._report_all(told, await self._udev.devices(), {}, error=str(error))
+            raise
+        devices, unseen = await self._put_in_force(now)
+        self.synced = not unseen
+        await self._report_all(told, devices, now, error="", waiting=waiting, unseen=unseen)
+        return any(_is_retired(each) for each in now.values()) or bool(waiting)
+
+    async def _put_in_force(self, now: Configurations) -> tuple[tuple[UdevDevice, ...], frozenset[str]]:
+        """Step 6: the devices, and the names of those that udev has not looked at with the rules of now."""
+        marks = rules_file.marks([*now.values()])
+        devices = await self._udev.devices()
+        if stale := _stale(devices, marks):
+            log.info("has udev look again devices=%d", len(stale))
+            await self._udev.reload()
+            devices = await self._looked_at(stale)
+        if clashes := _clashes(devices, now) - self._clashed:
+            # udev looks at several devices at once, so two with one serial number may both have found the name free.
+            self._clashed |= clashes
+            names = {name for name, _ in clashes}
+            log.warning("devices with a serial number that is not theirs alone devices=%s", ",".join(sorted(names)))
+            devices = await self._looked_at(names, argument=rules_file.SAME_SERIAL)
+        if unseen := _stale(devices, marks):
+            log.warning("udev has not looked at devices=%s", ",".join(sorted(unseen)[:10]))
+        return devices, unseen
+
+    async def _looked_at(self, names: Collection[str], *, argument: str = "") -> tuple[UdevDevice, ...]:
+        await self._udev.trigger(sorted(names), argument=argument)
+        if not await self._udev.settle(seconds=SETTLE_SECONDS):
+            log.warning("udev is still busy seconds=%g", SETTLE_SECONDS)
+        return await self._udev.devices()
+
+    async def _leaving(self, told: Configurations, present: Configurations) -> frozenset[tuple[str, str]]:
+        """Groups on this node that nobody means any more, as UID and id."""
+        if self._alone:
+            wanted = {(each.uid, group) for each in told.values() for group in each.groups}
+            return frozenset((each.uid, group) for each in present.values() for group in each.groups) - wanted
+        if self._clock.monotonic() < self._orphans_next:
+            return frozenset()
+        found: set[tuple[str, str]] = set()
+        for each in present.values():
+            owned = told[each.key].groups if each.key in told and told[each.key].uid == each.uid else {}
+            if foreign := {group: it for group, it in each.groups.items() if group not in owned}:
+                over = await self._over(msgspec.structs.replace(each, groups=foreign), also_deleting=False)
+                found |= {(each.uid, group) for group in over}
+        # Only when all were asked about: an error above means that it is tried again.
+        self._orphans_next = self._clock.monotonic() + ORPHANS_EVERY
+        return frozenset(found)
+
+    async def _over(self, configuration: NodeConfiguration, *, also_deleting: bool) -> frozenset[str]:
+        """Groups that certainly mean this node no more: the LocalStorage is gone or another one, or it has no such
+        group, or the group does not select this node. Raises when there is no certain answer."""
+        storage = await self._client.objects(LocalStorage).find(configuration.name, configuration.namespace)
+        every = frozenset(configuration.groups)
+        if storage is None or storage.metadata.uid != configuration.uid:
+            return every
+        if storage.metadata.deleting:
+            return every if also_deleting else frozenset()
+        groups = local_storage.groups(storage)
+        node = await self._client.objects(Node).get(self._node)
+        return frozenset(id for id in every if id not in groups or not local_storage.selects(groups[id], node))
+
+    async def _in_use(self) -> InUse:
+        """Links of this node's disks that a volume has, or that are being cleaned for one."""
+        prefix = f"/dev/{local_storage.LINKS}/"
+        selection = Selection(fields=f"spec.nodeName={self._node}")
+        return InUse(
+            [
+                disk.spec.path.removeprefix(prefix)
+                for disk in (await self._client.objects(LocalDisk).list(selection)).items
+                if disk.spec.path.startswith(prefix) and (disk.spec.volume is not None or disk.spec.clean is not None)
+            ]
+        )
+
+    # What came of it.
+
+    async def _report_all(
+        self,
+        told: Configurations,
+        devices: Sequence[UdevDevice],
+        now: Configurations,
+        *,
+        error: str,
+        waiting: Mapping[str, str] | None = None,
+        unseen: frozenset[str] = frozenset(),
+    ) -> None:
+        self.matched = 0
+        for key, configuration in told.items():
+            wrong = error or (waiting or {}).get(key, "")
+            if not wrong and not _any_seen(devices, unseen):
+                wrong = "udev has not taken the rules over"
+            if not wrong:
+                self._in_force[key] = now[key].generation if key in now else configuration.generation
+            status = report.status(
+                now.get(key, configuration),
+                devices,
+                unseen=unseen,
+                generation=self._in_force.get(key, 0),
+                error=wrong,
+            )
+            self.matched += status.matched
+            await self._report(configuration, status)
+
+    async def _report(self, configuration: NodeConfiguration, status: LocalStorageNodeStatus) -> None:
+        """Write the LocalStorageNode if it says something else."""
+        if self._reported.get(configuration.uid) == status:
+            return
+        objects = self._client.objects(LocalStorageNode)
+        made = report.empty_object(configuration, self._node)
+        name, namespace = made.metadata.name, made.metadata.namespace
+        found = await objects.find(name, namespace)
+        if found is not None and found.spec != made.spec:
+            # Of a LocalStorage that had this name before.
+            await objects.delete(name, namespace, uid=found.metadata.uid)
+            found = None
+        if found is None:
+            found = await objects.create(made)
+        if msgspec.structs.replace(found.status, observed_at=None) != status:
+            stamped = msgspec.structs.replace(status, observed_at=write_time(self._clock.now()))
+            patch = {"status": {**_EVERY_FIELD, **msgspec.to_builtins(stamped)}}
+            await objects.patch(name, patch, namespace, subresource="status")
+        self._reported[configuration.uid] = status
+
+    # The end.
+
+    async def leave(self) -> None:
+        """Tell an update from a removal, after `run` has ended.
+
+        An update or a restart leaves everything: the API says that the LocalStorage exists, is not being deleted, has
+        this group, and the group selects this node. So does no answer. Otherwise the group is retired here: what no
+        volume has goes, and with the last link the group, with the last group the file and the LocalStorageNode.
+        """
+        try:
+            async with asyncio.timeout(LEAVE_SECONDS):
+                for configuration in self._told.values():
+                    await self._leave(configuration)
+        except (errors.LocalpvError, TimeoutError) as error:
+            log.warning("leaves all rules as they are error=%s", error or "no answer in time")
+
+    async def _leave(self, configuration: NodeConfiguration) -> None:
+        over = await self._over(configuration, also_deleting=True)
+        if not over:
+            log.info("leaves all rules as they are localstorage=%s reason=update", configuration.key)
+            return
+        leaving, used = frozenset((configuration.uid, group) for group in over), await self._in_use()
+        now, _ = await self._folder.change(lambda before: _changed(before, {}, leaving=leaving, used=used, waiting={}))
+        await self._put_in_force(now)
+        if left := now.get(configuration.key):
+            kept = sorted(link for group in left.groups.values() for link in group.kept)
+            log.warning(
+                "keeps links in use localstorage=%s count=%d links=%s",
+                configuration.key,
+                len(kept),
+                ",".join(kept[:10]),
+            )
+            return
+        log.info("has removed its rules localstorage=%s", configuration.key)
+        name = report.object_name(configuration.name, self._node)
+        objects = self._client.objects(LocalStorageNode)
+        found = await objects.find(name, configuration.namespace)
+        if found is not None and found.spec.local_storage_uid == configuration.uid:
+            await objects.delete(name, configuration.namespace, uid=found.metadata.uid)
+
+
+_EVERY_FIELD = {"generation": None, "matched": None, "devices": None, "error": None}
+"""What a merge patch must say so that fields go which have their default now."""
+
+
+def _is_retired(configuration: NodeConfiguration) -> bool:
+    return any(group.retired for group in configuration.groups.values())
+
+
+def _needs_to_know(present: Configurations, told: Configurations) -> bool:
+    """Whether it depends on volumes what becomes of these."""
+    others = (key for key in present.keys() & told.keys() if present[key].uid != told[key].uid)
+    return any(map(_is_retired, (*present.values(), *told.values()))) or any(True for _ in others)
+
+
+def _changed(
+    before: Configurations,
+    told: Configurations,
+    *,
+    leaving: frozenset[tuple[str, str]],
+    used: InUse | None,
+    waiting: dict[str, str],
+) -> Configurations:
+    """What is to be in the files: what was, what we are told, and of what goes no more than volumes have.
+
+    `used` is None when nobody has asked: what goes then stays as it is until the next look. `waiting` gets the
+    LocalStorages that cannot be served yet, and why.
+    """
+    after = dict(before)
+    for key, new in told.items():
+        old = before.get(key)
+        if old is not None and old.uid != new.uid:
+            # The name of one that was deleted by force. Its file has the name of ours, so it must be over first.
+            last = _without(old, {(old.uid, group) for group in old.groups}, used)
+            if last.groups:
+                after[key] = last
+                kept = sorted(link for group in last.groups.values() for link in group.kept)
+                waiting[key] = f"an earlier LocalStorage of this name still has volumes here: {', '.join(kept[:10])}"
+                continue
+            old = None
+        after[key] = local_storage.merged(old, new)
+    for key, each in after.items():
+        going = {pair for pair in leaving if pair[0] == each.uid}
+        going |= {(each.uid, group) for group, it in each.groups.items() if it.retired}
+        after[key] = _without(each, going, used)
+    return after
+
+
+def _without(configuration: NodeConfiguration, going: set[tuple[str, str]], used: InUse | None) -> NodeConfiguration:
+    """A configuration without groups that go; one with links in use is retired and keeps those."""
+    if used is None:
+        return configuration
+    groups: dict[str, GroupDevices] = {}
+    for id, group in configuration.groups.items():
+        if (configuration.uid, id) not in going:
+            groups[id] = group
+            continue
+        places = {f"{devices.storage_class_name}/{local_storage.mode_of(devices)}/" for devices in group.devices}
+        kept = tuple(sorted(link for link in used if link.startswith(tuple(places))))
+        if kept:
+            groups[id] = msgspec.structs.replace(group, retired=True, kept=kept)
+    return msgspec.structs.replace(configuration, groups=groups)
+
+
+def _stale(devices: Iterable[UdevDevice], marks: Mapping[str, str]) -> frozenset[str]:
+    """Names of devices that were not looked at with exactly these rules."""
+    return frozenset(device.name for device in devices if rules_file.marks_of(device.properties) != marks)
+
+
+def _clashes(devices: Iterable[UdevDevice], now: Configurations) -> frozenset[tuple[str, str]]:
+    """Devices that were given a link which leads to another one, with that link."""
+    return frozenset(
+        (device.name, link)
+        for device in devices
+        for each in now.values()
+        if (link := rules_file.found(each, device.properties).link) and link not in device.own_links
+    )
+
+
+def _any_seen(devices: Sequence[UdevDevice], unseen: frozenset[str]) -> bool:
+    return not devices or any(device.name not in unseen for device in devices)

@@ -1,0 +1,389 @@
+"""What LocalStorages say becomes rules and links on a node, and the LocalStorageNode says what came of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.unit.agent.udev.node_world import NODE, OLD, YOUNG, NodeWorld, devices, told
+
+from localpv import errors
+from localpv.agent.udev import report
+from localpv.agent.udev.report import MOST_DEVICES
+
+FILE = "99-kubernetes-local-storage-a.rules"
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> NodeWorld:
+    made = NodeWorld(tmp_path)
+    made.disk("sda", "ROOT")
+    made.disk("sdb", "S1")
+    made.disk("nvme0n1", ID_SERIAL="N1")
+    return made
+
+
+@pytest.mark.seed("OPR-5", "OPR-6")
+async def test_devices_get_links_by_their_serial_number_or_else_by_their_kernel_name(world: NodeWorld) -> None:
+    await world.discoverer(told(world.storage("a", devices("fast", "sdb", "nvme*")))).look()
+
+    assert [*world.udev.rules] == [FILE]
+    assert world.links() == {"fast/block/nvme0n1": "nvme0n1", "fast/block/scsi-S1": "sdb"}
+
+
+@pytest.mark.seed("OPR-12")
+async def test_the_report_names_each_device_with_its_link_or_the_reason(world: NodeWorld) -> None:
+    world.udev.plug("loop7", empty=True)
+    await world.discoverer(told(world.storage("a", devices("fast", "sdb")))).look()
+
+    found = world.report("a")
+    assert found is not None
+    assert (found.spec.node_name, found.spec.local_storage_name) == (NODE, "a")
+    assert found.metadata.owner_references[0].uid == found.spec.local_storage_uid == "uid-of-a"
+    assert (found.status.generation, found.status.matched, found.status.error) == (1, 1, "")
+    first, *others = found.status.devices
+    assert (first.device, first.link) == ("sdb", "/dev/disk/kubernetes-local-storage/fast/block/scsi-S1")
+    assert (first.storage_class_name, first.volume_mode) == ("fast", "Block")
+    assert first.rule == "nodes[0].devices[0].deviceNames[0]"
+    assert {(other.device, other.reason, other.link) for other in others} == {
+        ("nvme0n1", "NoRuleMatches", ""),
+        ("sda", "NoRuleMatches", ""),
+    }
+
+
+@pytest.mark.seed("OPR-5")
+async def test_nothing_is_written_read_again_or_triggered_when_nothing_changed(world: NodeWorld) -> None:
+    configuration = told(world.storage("a", devices("fast", "sdb")))
+    await world.discoverer(configuration).look()
+    before = world.writes(), world.udev.reloads, [*world.udev.triggered]
+
+    again = world.discoverer(configuration)
+    await again.look()
+    await again.look()
+
+    assert (world.writes(), world.udev.reloads, world.udev.triggered) == before
+
+
+@pytest.mark.seed("OPR-5")
+async def test_a_change_is_in_force_at_once_and_moves_no_link_that_still_matches(world: NodeWorld) -> None:
+    discoverer = world.discoverer(told(world.storage("a", devices("fast", "sdb"))))
+    await discoverer.look()
+    discoverer.configure([told(world.storage("a", devices("fast", "sd[bc]", "nvme*")))])
+    await discoverer.look()
+
+    assert world.links() == {"fast/block/nvme0n1": "nvme0n1", "fast/block/scsi-S1": "sdb"}
+    found = world.report("a")
+    assert found is not None and found.status.generation == 2
+
+
+@pytest.mark.seed("OPR-6")
+async def test_two_disks_that_found_one_name_free_in_the_same_moment_have_a_link_each(world: NodeWorld) -> None:
+    """udev looks at several devices at once; here both have looked before either had its link."""
+    discoverer = world.discoverer(told(world.storage("a", devices("fast", "sd[b-z]"))))
+    await discoverer.look()
+    world.udev.blind = True
+    world.disk("sdc", "S1", ID_PATH="pci-0000:00:1f.2-ata-2")
+    world.udev.blind = False
+    assert world.links() == {"fast/block/scsi-S1": "sdb"}
+
+    await discoverer.look()
+
+    assert world.links() == {"fast/block/scsi-S1": "sdb", "fast/block/scsi-S1-pci-0000:00:1f.2-ata-2": "sdc"}
+    triggered = [*world.udev.triggered]
+    await discoverer.look()
+    assert world.udev.triggered == triggered
+
+
+@pytest.mark.seed("OPR-7")
+async def test_a_disk_that_comes_or_goes_later_is_linked_and_reported(world: NodeWorld) -> None:
+    discoverer = world.discoverer(told(world.storage("a", devices("fast", "sd[b-z]"))))
+    await discoverer.look()
+    world.disk("sdc", "S2")
+    await discoverer.look()
+    found = world.report("a")
+    assert found is not None and found.status.matched == 2
+
+    world.udev.pull("sdb")
+    await discoverer.look()
+    found = world.report("a")
+    assert found is not None and found.status.matched == 1
+    assert world.links() == {"fast/block/scsi-S2": "sdc"}
+
+
+@pytest.mark.seed("OPR-16")
+async def test_of_two_that_match_one_device_the_older_wins_and_the_other_says_so(world: NodeWorld) -> None:
+    young = world.discoverer(told(world.storage("young", devices("slow", "sdb"), created=YOUNG)))
+    await young.look()
+    assert world.links() == {"slow/block/scsi-S1": "sdb"}
+
+    await world.discoverer(told(world.storage("old", devices("fast", "sdb"), created=OLD))).look()
+    await young.look()
+
+    assert world.links() == {"fast/block/scsi-S1": "sdb"}
+    found = world.report("young")
+    assert found is not None
+    (device,) = [each for each in found.status.devices if each.device == "sdb"]
+    assert device.reason == "TakenByOther"
+    assert "localpv-system/old" in device.message
+
+
+async def test_groups_of_one_local_storage_are_merged_and_an_older_generation_changes_nothing(world: NodeWorld) -> None:
+    first = told(world.storage("a", devices("fast", "sdb")))
+    newer = told(world.storage("a", devices("fast", "nvme*")))
+    await world.discoverer(newer).look()
+    await world.discoverer(first).look()
+
+    assert world.links() == {"fast/block/nvme0n1": "nvme0n1"}
+
+
+async def test_network_disks_are_left_alone_and_the_report_says_so(world: NodeWorld) -> None:
+    world.udev.plug("rbd0")
+    await world.discoverer(told(world.storage("a", devices("fast", "*")))).look()
+
+    assert "rbd0" not in world.links().values()
+    found = world.report("a")
+    assert found is not None
+    (device,) = [each for each in found.status.devices if each.device == "rbd0"]
+    assert device.reason == "NetworkDisk"
+
+
+async def test_a_udev_that_does_not_take_the_rules_over_is_found_out(world: NodeWorld) -> None:
+    world.udev.deaf = True
+    discoverer = world.discoverer(told(world.storage("a", devices("fast", "sdb"))))
+    await discoverer.look()
+    found = world.report("a")
+    assert found is not None
+    assert (found.status.generation, found.status.matched) == (0, 0)
+    assert "has not taken the rules over" in found.status.error
+    assert not discoverer.synced
+
+    world.udev.deaf = False
+    await discoverer.look()
+    found = world.report("a")
+    assert found is not None and (found.status.generation, found.status.error) == (1, "")
+    assert discoverer.synced
+
+
+async def test_a_device_that_somebody_has_locked_is_looked_at_later(world: NodeWorld) -> None:
+    world.udev.lock("sdb")
+    discoverer = world.discoverer(told(world.storage("a", devices("fast", "sdb", "nvme*"))))
+    await discoverer.look()
+    found = world.report("a")
+    assert found is not None and found.status.error == ""
+    (device,) = [each for each in found.status.devices if each.device == "sdb"]
+    assert device.reason == "NotLookedAt"
+
+    world.udev.lock("sdb", False)
+    await discoverer.look()
+    assert world.links()["fast/block/scsi-S1"] == "sdb"
+
+
+async def test_a_node_without_udev_says_so_in_the_report(world: NodeWorld) -> None:
+    world.udev.is_running = False
+    discoverer = world.discoverer(told(world.storage("a", devices("fast", "sdb"))))
+    with pytest.raises(errors.NotSupported):
+        await discoverer.look()
+
+    found = world.report("a")
+    assert found is not None and "runs no udev" in found.status.error
+    assert world.udev.rules == {}
+
+
+async def test_a_file_of_somebody_else_with_our_name_is_left_as_it_is(world: NodeWorld) -> None:
+    world.udev.rules[FILE] = 'KERNEL=="sdb", SYMLINK+="mine"\n'
+    discoverer = world.discoverer(told(world.storage("a", devices("fast", "sdb"))))
+    with pytest.raises(errors.ConfigurationError, match="not written by localpv"):
+        await discoverer.look()
+
+    assert world.udev.rules == {FILE: 'KERNEL=="sdb", SYMLINK+="mine"\n'}
+    found = world.report("a")
+    assert found is not None and "not written by localpv" in found.status.error
+
+
+async def test_the_report_is_bounded_and_counts_all_the_same(world: NodeWorld) -> None:
+    for number in range(300):
+        world.disk(f"sdx{number}", f"X{number}")
+    await world.discoverer(told(world.storage("a", devices("fast", "sdx*")))).look()
+
+    found = world.report("a")
+    assert found is not None
+    assert (found.status.matched, len(found.status.devices)) == (300, MOST_DEVICES)
+
+
+def test_long_names_are_cut_and_stay_apart() -> None:
+    names = {report.object_name("a" * 253, f"node-{number}") for number in range(3)}
+    assert len(names) == 3
+    assert all(len(name) == 253 for name in names)
+    assert report.object_name("a", "one") == "a.one"
+
+
+# The end.
+
+
+@pytest.mark.seed("OPR-17")
+async def test_an_update_leaves_rules_links_and_report(world: NodeWorld) -> None:
+    discoverer = world.discoverer(told(world.storage("a", devices("fast", "sdb"))))
+    await discoverer.look()
+    rules, links, triggered = dict(world.udev.rules), world.links(), [*world.udev.triggered]
+
+    await discoverer.leave()
+
+    assert (world.udev.rules, world.links(), world.udev.triggered) == (rules, links, triggered)
+    assert world.report("a") is not None
+
+
+@pytest.mark.seed("OPR-8", "OPR-17")
+@pytest.mark.parametrize("why", ["gone", "deleting", "another", "no group", "node not selected"])
+async def test_a_removal_takes_rules_links_and_report(world: NodeWorld, why: str) -> None:
+    selector = {"disks": "yes"}
+    discoverer = world.discoverer(told(world.storage("a", devices("fast", "sdb"), node_selector=selector)))
+    await discoverer.look()
+    match why:
+        case "gone":
+            world.delete_storage("a")
+        case "deleting":
+            world.change_storage("a", deletionTimestamp="2030-01-01T00:00:00Z")
+        case "another":
+            world.change_storage("a", uid="another")
+        case "no group":
+            world.storage("a", devices("fast", "sdb"), node_selector={"other": "nodes"})
+        case "node not selected":
+            world.label_node(disks="no")
+
+    await discoverer.leave()
+
+    assert world.udev.rules == {}
+    assert world.links() == {}
+    assert world.report("a") is None
+
+
+@pytest.mark.seed("OPR-17")
+async def test_a_removal_leaves_the_links_that_volumes_have(world: NodeWorld) -> None:
+    world.publish("fast/block/scsi-S1")
+    discoverer = world.discoverer(told(world.storage("a", devices("fast", "sdb", "nvme*"))))
+    await discoverer.look()
+    world.delete_storage("a")
+
+    await discoverer.leave()
+
+    assert world.links() == {"fast/block/scsi-S1": "sdb"}
+    assert world.report("a") is not None
+    world.disk("sdc", "S1x")
+    world.udev.restart()
+    assert world.links() == {"fast/block/scsi-S1": "sdb"}
+
+
+async def test_without_an_answer_everything_stays(world: NodeWorld) -> None:
+    discoverer = world.discoverer(told(world.storage("a", devices("fast", "sdb"))))
+    await discoverer.look()
+    world.delete_storage("a")
+    world.server.down = errors.ConnectionLost("down")
+
+    await discoverer.leave()
+
+    assert [*world.udev.rules] == [FILE]
+    assert world.links() == {"fast/block/scsi-S1": "sdb"}
+
+
+@pytest.mark.seed("OPR-8")
+async def test_files_whose_local_storage_is_gone_are_removed_by_whoever_starts_next(world: NodeWorld) -> None:
+    await world.discoverer(told(world.storage("a", devices("fast", "sdb")))).look()
+    world.udev.rules["99-kubernetes-local-storage-strange.rules"] = "# an administrator's\n"
+    world.delete_storage("a")
+
+    await world.discoverer(told(world.storage("b", devices("slow", "nvme*")))).look()
+
+    assert [*sorted(world.udev.rules)] == [
+        "99-kubernetes-local-storage-b.rules",
+        "99-kubernetes-local-storage-strange.rules",
+    ]
+    assert world.links() == {"slow/block/nvme0n1": "nvme0n1"}
+
+
+@pytest.mark.seed("OPR-8", "OPR-17")
+async def test_files_of_others_that_exist_or_have_volumes_stay(world: NodeWorld) -> None:
+    await world.discoverer(told(world.storage("a", devices("fast", "sdb")))).look()
+    b = told(world.storage("b", devices("slow", "nvme*"), created=YOUNG))
+    await world.discoverer(b).look()
+    assert world.links() == {"fast/block/scsi-S1": "sdb", "slow/block/nvme0n1": "nvme0n1"}
+
+    world.publish("fast/block/scsi-S1")
+    world.delete_storage("a")
+    other = world.discoverer(b)
+    await other.look()
+    assert world.links() == {"fast/block/scsi-S1": "sdb", "slow/block/nvme0n1": "nvme0n1"}
+
+    world.release("fast/block/scsi-S1")
+    await other.look()
+    assert world.links() == {"slow/block/nvme0n1": "nvme0n1"}
+
+
+# Retired groups.
+
+
+@pytest.mark.seed("OPR-18")
+async def test_a_retired_group_links_nothing_new_and_keeps_what_volumes_have(world: NodeWorld) -> None:
+    storage = world.storage("a", devices("fast", "sd[b-z]", "nvme*"))
+    discoverer = world.discoverer(told(storage))
+    await discoverer.look()
+    world.publish("fast/block/scsi-S1")
+
+    discoverer.configure([told(storage, retired=True)])
+    assert await discoverer.look()
+    world.disk("sdc", "S2")
+    await discoverer.look()
+    assert world.links() == {"fast/block/scsi-S1": "sdb"}
+    found = world.report("a")
+    assert found is not None
+    assert {each.device: each.reason for each in found.status.devices}["sdc"] == "Retired"
+
+    world.release("fast/block/scsi-S1")
+    assert not await discoverer.look()
+    assert world.links() == {}
+    assert world.udev.rules == {}
+
+
+async def test_a_retired_group_stays_as_it_is_while_nobody_says_what_volumes_have(world: NodeWorld) -> None:
+    storage = world.storage("a", devices("fast", "sdb"))
+    discoverer = world.discoverer(told(storage))
+    await discoverer.look()
+    world.publish("fast/block/scsi-S1")
+    discoverer.configure([told(storage, retired=True)])
+    world.server.down = errors.ConnectionLost("down")
+    with pytest.raises(errors.ConnectionLost):
+        await discoverer.look()
+
+    assert world.links() == {"fast/block/scsi-S1": "sdb"}
+
+
+async def test_another_local_storage_of_the_same_name_waits_for_the_volumes_of_the_first(world: NodeWorld) -> None:
+    await world.discoverer(told(world.storage("a", devices("fast", "sdb")))).look()
+    world.publish("fast/block/scsi-S1")
+    world.delete_storage("a")
+    second = world.discoverer(told(world.storage("a", devices("slow", "nvme*"), created=YOUNG, uid="second")))
+
+    assert await second.look()
+    assert world.links() == {"fast/block/scsi-S1": "sdb"}
+    found = world.report("a")
+    assert found is not None and "fast/block/scsi-S1" in found.status.error
+
+    world.release("fast/block/scsi-S1")
+    await second.look()
+    assert world.links() == {"slow/block/nvme0n1": "nvme0n1"}
+    found = world.report("a")
+    assert found is not None and (found.status.error, found.spec.local_storage_uid) == ("", "second")
+
+
+@pytest.mark.seed("OPR-19")
+async def test_who_is_alone_on_a_node_removes_what_it_is_not_told_about(world: NodeWorld) -> None:
+    discoverer = world.discoverer(told(world.storage("a", devices("fast", "sdb"))), alone=True)
+    await discoverer.look()
+    world.publish("fast/block/scsi-S1")
+    discoverer.configure([])
+    await discoverer.look()
+    assert world.links() == {"fast/block/scsi-S1": "sdb"}
+
+    world.release("fast/block/scsi-S1")
+    await discoverer.look()
+    assert world.udev.rules == {}
+    assert world.links() == {}

@@ -1,0 +1,239 @@
+"""What LocalStorages say about disks of every kind, with the real udev: names, order, twins, partitions, the end."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.agent.udev.node_world import OLD, YOUNG, NodeWorld, devices, told
+from tests.vm import hardware
+from tests.vm.bay import Bay
+from tests.vm.disks import SLOTS, Bus, Disk
+from tests.vm.node import Node
+
+from localpv.agent.udev.discoverer import Discoverer
+from localpv.api.kinds.localstorage import LocalStorage, MatchedDevice
+from localpv.host.udev import HostUdev
+from localpv.host.workers import Workers
+
+RULES = Path("/etc/udev/rules.d")
+LINKS = Path("/dev/disk/kubernetes-local-storage")
+WHOLE = ("sd?", "nvme*n1", "vd?")
+SCSI = "scsi-0QEMU_QEMU_HARDDISK_"
+
+
+class Here:
+    """A discoverer over this machine's udev; LocalStorages are in memory."""
+
+    def __init__(self, folder: Path) -> None:
+        self.world = NodeWorld(folder)
+        self.udev = HostUdev(rules=RULES, workers=Workers())
+
+    def discoverer(self, *storages: LocalStorage, **options: Any) -> Discoverer:
+        return self.world.discoverer(*map(told, storages), udev=self.udev, **options)
+
+    def links(self, place: str) -> dict[str, str]:
+        """Links of CLASS/MODE with the kernel names that they lead to."""
+        folder = LINKS / place
+        return {path.name: os.path.basename(os.path.realpath(path)) for path in folder.glob("*")}
+
+    def reported(self, name: str) -> dict[str, MatchedDevice]:
+        found = self.world.report(name)
+        assert found is not None and not found.status.error
+        return {device.device: device for device in found.status.devices}
+
+    def restart_udev(self) -> None:
+        """What a restart of the machine is to udev: a new process, an empty database, and devices that all come."""
+        hardware.run("udevadm", "control", "--exit")
+        Node.eventually(lambda: not _udevd(), "udevd has ended")
+        subprocess.run(
+            "rm -rf /run/udev/data/* /run/udev/links/* /dev/disk/kubernetes-local-storage", shell=True, check=True
+        )
+        subprocess.run(["/lib/systemd/systemd-udevd", "--daemon"], check=True)
+        hardware.run("udevadm", "trigger", "--action=add", "--subsystem-match=block", "--subsystem-match=virtio-ports")
+        hardware.settle()
+
+
+def _udevd() -> bool:
+    return subprocess.run(["pidof", "systemd-udevd"], capture_output=True, check=False).returncode == 0
+
+
+@pytest.fixture
+async def here(tmp_path: Path) -> AsyncIterator[Here]:
+    made = Here(tmp_path)
+    yield made
+    # Nobody means anything any more.
+    await made.discoverer(alone=True).look()
+    assert not LINKS.exists() or not any(LINKS.rglob("*"))
+    assert not [*RULES.glob("99-kubernetes*")]
+
+
+@pytest.mark.seed("OPR-6", "OPR-3")
+async def test_disks_of_every_kind_are_linked_by_bus_and_serial_number_or_by_kernel_name(here: Here) -> None:
+    await here.discoverer(here.world.storage("all", devices("all", *WHOLE))).look()
+
+    links = here.links("all/block")
+    for entry, serial in (
+        (f"{SCSI}SCSIHDD", "SCSIHDD"),
+        ("scsi-35000c500a0000001", "SCSISSD"),
+        ("ata-QEMU_HARDDISK_SATASSD", "SATASSD"),
+        ("ata-QEMU_HARDDISK_SATAHDD", "SATAHDD"),
+    ):
+        assert links[entry] == hardware.device(serial).name
+    for serial in ("NVMEONE", "NVMETWO", "VIRTIO1"):
+        name = hardware.device(serial).name
+        assert links[name] == name, "no ID_BUS, so the kernel name it is"
+    assert len(links) == 8
+    reported = here.reported("all")
+    assert {device.device for device in reported.values() if device.link} == set(links.values())
+
+
+@pytest.mark.seed("OPR-13", "OPR-3", "OPR-6")
+async def test_the_second_example_of_the_document_tells_ssds_from_hdds(here: Here) -> None:
+    ssd = devices("local-ssd", rules=('KERNEL!="sda" , ATTR{queue/rotational}=="0"',))
+    hdd = devices("local-hdd", rules=('KERNEL!="sda",  ATTR{queue/rotational}=="1"',))
+    await here.discoverer(here.world.storage("local", ssd, hdd)).look()
+
+    for storage_class, wanted in (("local-ssd", "0"), ("local-hdd", "1")):
+        names = {*here.links(f"{storage_class}/block").values()}
+        assert names
+        assert {hardware.attribute(Path("/dev") / name, "queue/rotational") for name in names} == {wanted}
+        assert "sda" not in names
+        assert not [name for name in names if name.startswith("loop")], "nobody named loop devices"
+
+
+@pytest.mark.seed("OPR-7")
+@pytest.mark.parametrize(
+    ("disk", "entry"),
+    [
+        (Disk(serial="LATER1", bus=Bus.SCSI), f"{SCSI}LATER1"),
+        (Disk(serial="LATER2", bus=Bus.NVME, slot=SLOTS[0]), ""),
+    ],
+    ids=["scsi", "nvme"],
+)
+async def test_a_disk_that_is_plugged_later_is_linked_until_it_is_pulled(
+    here: Here, bay: Bay, disk: Disk, entry: str
+) -> None:
+    discoverer = here.discoverer(here.world.storage("all", devices("all", *WHOLE)))
+    await discoverer.look()
+    before = here.links("all/block")
+
+    name = bay.plug(disk).name
+    hardware.settle()
+    assert here.links("all/block") == before | {entry or name: name}
+    await discoverer.look()
+    assert here.reported("all")[name].link.endswith(entry or name)
+
+    bay.pull(disk)
+    hardware.settle()
+    assert here.links("all/block") == before
+    await discoverer.look()
+    assert name not in here.reported("all")
+
+
+@pytest.mark.seed("OPR-6")
+async def test_links_follow_the_disks_when_these_swap_their_names_also_over_a_restart(here: Here, bay: Bay) -> None:
+    first, second = Disk(serial="SWAP1", bus=Bus.SCSI), Disk(serial="SWAP2", bus=Bus.SCSI)
+    one, two = bay.plug(first).name, bay.plug(second).name
+    rule = f'ENV{{ID_SERIAL}}=="*SWAP?", KERNEL=="{one}|{two}"'
+    discoverer = here.discoverer(here.world.storage("swap", devices("swap", rules=(rule,))))
+    await discoverer.look()
+    assert here.links("swap/block") == {f"{SCSI}SWAP1": one, f"{SCSI}SWAP2": two}
+
+    for disk in (first, second):
+        bay.pull(disk)
+    hardware.settle()
+    assert here.links("swap/block") == {}
+    for disk in (second, first):
+        bay.plug(disk, blank=False)
+    hardware.settle()
+    swapped = {f"{SCSI}SWAP2": one, f"{SCSI}SWAP1": two}
+    assert here.links("swap/block") == swapped
+
+    here.restart_udev()
+    assert here.links("swap/block") == swapped
+    await discoverer.look()
+    assert here.reported("swap")[one].link.endswith("SWAP2")
+
+
+@pytest.mark.seed("OPR-6")
+async def test_two_disks_with_one_serial_number_have_a_link_each(here: Here, bay: Bay) -> None:
+    first, second = (Disk(serial=f"TWIN{number}", shown="TWIN", bus=Bus.SCSI) for number in (1, 2))
+    discoverer = here.discoverer(here.world.storage("twins", devices("twins", rules=('ENV{ID_SERIAL}=="*TWIN"',))))
+    await discoverer.look()
+    one = bay.plug(first).name
+    hardware.settle()
+    two = bay.plug(second).name
+    hardware.settle()
+
+    both = here.links("twins/block")
+    assert both[f"{SCSI}TWIN"] == one, "who was first keeps the name"
+    assert {*both.values()} == {one, two}
+    await here.udev.trigger([two, one])
+    await here.udev.settle(seconds=300)
+    assert here.links("twins/block") == both, "whoever was looked at last"
+    await discoverer.look()
+    assert {here.reported("twins")[name].link.rpartition("/")[2] for name in (one, two)} == {*both}
+
+    bay.pull(first)
+    hardware.settle()
+    (left,) = here.links("twins/block").items()
+    assert left in both.items(), "the other one does not take over a name that was somebody else's"
+
+
+@pytest.mark.seed("OPR-16")
+async def test_partitions_have_links_beside_that_of_their_disk(here: Here, blank_disk: Callable[[str], Path]) -> None:
+    scsi, nvme = blank_disk("SCSIHDD"), blank_disk("NVMEONE")
+    for disk in (scsi, nvme):
+        hardware.partition(disk, 2)
+    try:
+        names = (f"{scsi.name}*", f"{nvme.name}*")
+        await here.discoverer(here.world.storage("parts", devices("parts", *names))).look()
+
+        assert here.links("parts/block") == {
+            f"{SCSI}SCSIHDD": scsi.name,
+            f"{SCSI}SCSIHDD-part1": hardware.part(scsi, 1).name,
+            f"{SCSI}SCSIHDD-part2": hardware.part(scsi, 2).name,
+            **{name: name for name in (nvme.name, hardware.part(nvme, 1).name, hardware.part(nvme, 2).name)},
+        }
+    finally:
+        for disk in (scsi, nvme):
+            hardware.blank(disk)
+
+
+@pytest.mark.seed("OPR-16")
+async def test_the_older_of_two_local_storages_has_the_device(here: Here) -> None:
+    young = here.discoverer(here.world.storage("young", devices("slow", "sdb", "sdc"), created=YOUNG))
+    await young.look()
+    await here.discoverer(here.world.storage("old", devices("fast", "sdb"), created=OLD)).look()
+
+    assert [*here.links("fast/block").values()] == ["sdb"]
+    assert [*here.links("slow/block").values()] == ["sdc"]
+    await young.look()
+    assert here.reported("young")["sdb"].reason == "TakenByOther"
+
+
+@pytest.mark.seed("OPR-8", "OPR-17")
+async def test_a_removal_takes_links_and_file_and_an_update_takes_nothing(here: Here) -> None:
+    discoverer = here.discoverer(here.world.storage("all", devices("all", *WHOLE)))
+    await discoverer.look()
+    links = here.links("all/block")
+    await discoverer.leave()
+    assert here.links("all/block") == links
+    assert (RULES / "99-kubernetes-local-storage-all.rules").exists()
+
+    here.world.publish(f"all/block/{SCSI}SCSIHDD")
+    here.world.delete_storage("all")
+    await discoverer.leave()
+    assert here.links("all/block") == {f"{SCSI}SCSIHDD": hardware.device("SCSIHDD").name}
+    here.restart_udev()
+    assert here.links("all/block") == {f"{SCSI}SCSIHDD": hardware.device("SCSIHDD").name}
+
+    here.world.release(f"all/block/{SCSI}SCSIHDD")
+    await here.discoverer(here.world.storage("other", devices("other", "vda"))).look()
+    assert here.links("all/block") == {}
+    assert [path.name for path in RULES.glob("99-kube*")] == ["99-kubernetes-local-storage-other.rules"]
