@@ -113,6 +113,9 @@ SETTINGS = {
         "A namespace of its own lets pods with host directories in, and nothing else. A bootstrap works where its"
         " ConfigMap is.",
     ),
+    "--image-pull-policy": Setting("word", "As Kubernetes has it for images with a version; they do not change."),
+    "--image-pull-secret": Setting("name", "None: what is needed depends on the registry."),
+    "--operator": Setting("flag", "Off: it brings pods that write udev rules on nodes, for those who want them."),
     "--drop-in": Setting("flag", "Off, because with the classic rights every node can delete every volume."),
     "--volume-config": Setting("name", "The default of the classic bootstrapper."),
     "--serviceaccount": Setting("name", "The default of the classic bootstrapper."),
