@@ -125,6 +125,8 @@ SETTINGS = {
     "disks --class": Setting("name", "All classes together show what a node has."),
     "volumes --node": Setting("name", "As with `disks`."),
     "volumes --class": Setting("name", "As with `disks`."),
+    "--local-storage": Setting("-", "Only the operator's own DaemonSets have no ConfigMap."),
+    "--udev-rules": Setting("path", "Where udev reads rules that belong to a machine; pods have the host's there."),
     "--state": Setting("path", "Locks, and records where no LocalDisk kind is installed, must outlive the process."),
     "discoverer --state": Setting("path", "The agent's own state lies below; all who change rules on a node share it."),
     "discoverer --namespace": Setting("name", "The pod's own, which the operator puts into its environment."),

@@ -96,6 +96,8 @@ def _node_options(command: Command) -> Command:
 def _serve_node(
     program: str,
     *details: str,
+    local_storage: bool = False,
+    udev_rules: Path = RULES_FOLDER,
     kubeconfig: Path | None,
     context: str,
     config: Path,
@@ -116,6 +118,8 @@ def _serve_node(
         config_map=told.volume_config,
         namespace=told.namespace,
         state=state,
+        rules=udev_rules,
+        local_storage=local_storage,
     )
     asyncio.run(import_module(f"localpv.programs.{program}").run(settings, *details))
 
@@ -128,6 +132,18 @@ def _serve_node(
     metavar="DISK",
     default="",
     help="Carry out the order to clean this LocalDisk, and end: what Jobs that clean do.",
+)
+@click.option(
+    "--local-storage",
+    is_flag=True,
+    help="Serve the LocalStorages of the node alone, without a ConfigMap; make room for an agent that has one.",
+)
+@click.option(
+    "--udev-rules",
+    type=click.Path(path_type=Path),
+    default=RULES_FOLDER,
+    show_default=True,
+    help="Folder of the host's udev rules, where the classes of LocalStorages are read.",
 )
 def agent(disk: str, **options: Any) -> None:
     """Discover and clean the disks of the node that MY_NODE_NAME names."""

@@ -83,6 +83,7 @@ class Loaded:
 
     config: Configuration | None
     problems: tuple[Problem, ...] = ()
+    """With a configuration: what could not be taken over into it."""
 
 
 def read(texts: Mapping[str, str]) -> Loaded:

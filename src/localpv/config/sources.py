@@ -80,7 +80,7 @@ class InForce:
     """None until there was a good one."""
 
     problems: tuple[Problem, ...] = ()
-    """Why the newest version is not the one in force; empty when it is."""
+    """Why the newest version, or a part of it, is not the one in force; empty when it is."""
 
     changed: bool = False
     """Whether something must be done about it."""
@@ -99,6 +99,7 @@ def succeed(before: Configuration | None, loaded: Loaded) -> InForce:
     old, new = before.classes if before else {}, after.classes
     return InForce(
         config=after,
+        problems=loaded.problems,
         changed=after != before,
         added=frozenset(new.keys() - old.keys()),
         removed=frozenset(old.keys() - new.keys()),

@@ -7,6 +7,7 @@ import contextlib
 import logging
 
 from localpv.agent.clean import orders
+from localpv.agent.udev.headers import Headers
 from localpv.api.kinds.localdisk import LocalDisk
 from localpv.client import client as clients
 from localpv.disk.records.api import ApiRecords
@@ -26,7 +27,9 @@ async def run(settings: Settings, disk: str) -> None:
     """Clean until the order is done or taken back; a failure is tried again by the same rules as in an agent."""
     clock = SystemClock()
     async with clients.connect(settings.connection, component="cleaner") as client:
-        configured = Configured(configuring.from_folder(settings.config), clock=clock)
+        own = configuring.from_nothing if settings.local_storage else configuring.from_folder(settings.config)
+        read = configuring.with_local_storages(own, Headers(settings.rules).classes)
+        configured = Configured(read, clock=clock)
         await configured.load()
         records = ApiRecords(client, node=settings.node, clock=clock)
         events = ApiEvents(client, component="localpv-agent", clock=clock)

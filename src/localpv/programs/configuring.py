@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from localpv.api.kinds import ConfigMap
 from localpv.client.client import Client
-from localpv.config import environment, sources
+from localpv.config import environment, sources, union
 from localpv.config.reading import Loaded
-from localpv.config.settings import Configuration
-from localpv.errors import ConfigurationError, Forbidden, LocalpvError
+from localpv.config.settings import ClassSettings, Configuration
+from localpv.config.values import Problem
+from localpv.errors import ConfigurationError, Forbidden, LocalpvError, NotSupported
+from localpv.host.folders import KernelFolders
+from localpv.host.workers import Workers
 from localpv.runtime.clock import Clock
 
 log = logging.getLogger(__name__)
@@ -45,6 +48,27 @@ def from_config_map(client: Client, name: str, namespace: str) -> Read:
         return sources.from_config_map(found)
 
     return read
+
+
+async def from_nothing() -> Loaded:
+    """The configuration of an agent that serves LocalStorages alone."""
+    return Loaded(Configuration())
+
+
+Classes = Callable[[], Awaitable[tuple[Mapping[str, ClassSettings], tuple[Problem, ...]]]]
+"""The classes of LocalStorages, and what is wrong with them; what cannot be read now is as it was read before."""
+
+
+def with_local_storages(read: Read, classes: Classes) -> Read:
+    """A configuration and the classes of LocalStorages, as one."""
+
+    async def both() -> Loaded:
+        loaded = await read()
+        if loaded.config is None:
+            return loaded
+        return union.united(loaded.config, *(await classes()))
+
+    return both
 
 
 CLASSIC_NAMES = ("local-volume-config", "local-volume-default-config")
@@ -80,6 +104,18 @@ def from_classic_places(client: Client, folder: Path, *, name: str, namespace: s
     return read
 
 
+async def follow_folder(folder: Path, configured: Configured) -> None:
+    """Have the configuration read whenever something changes in a folder."""
+    try:
+        changes = KernelFolders(workers=Workers()).changes([folder])
+    except NotSupported as error:
+        log.warning("%s is looked at every %g s only: %s", folder, LOOK_EVERY, error)
+        await asyncio.get_running_loop().create_future()
+    async with changes as feed:
+        async for _ in feed:
+            configured.look_now()
+
+
 class Configured:
     """Tells its listeners of every configuration that comes into force."""
 
@@ -92,6 +128,7 @@ class Configured:
         self._defaults = defaults
         self._listeners: list[Callable[[Configuration], None]] = []
         self._problems: tuple[object, ...] = ()
+        self._asked = asyncio.Event()
         self.current = Configuration()
 
     @property
@@ -107,14 +144,27 @@ class Configured:
                 "the configuration is wrong: " + "; ".join(map(str, loaded.problems)),
                 hint="mend the keys named above; the program does not start with a guess",
             )
-        self.current = self._defaults(loaded.config)
+        self._take(loaded)
+
+    def look_now(self) -> None:
+        """Read again, now: what is read has changed."""
+        self._asked.set()
+
+    def forget_listeners(self) -> None:
+        """Tell nobody any more: whoever listened has ended."""
+        self._listeners.clear()
 
     def on_change(self, listener: Callable[[Configuration], None]) -> None:
         self._listeners.append(listener)
 
     async def run(self) -> None:
         while True:
-            await self._clock.sleep(LOOK_EVERY)
+            timer = self._clock.call_later(LOOK_EVERY, self._asked.set)
+            try:
+                await self._asked.wait()
+            finally:
+                timer.cancel()
+            self._asked.clear()
             try:
                 loaded = await self._read()
             except LocalpvError as error:
@@ -129,7 +179,7 @@ class Configured:
         if now.problems != self._problems:
             self._problems = now.problems
             for problem in now.problems:
-                log.error("the configuration is wrong, the last good one stays in force problem=%s", problem)
+                log.error("the configuration is wrong, there the last good one stays in force problem=%s", problem)
         if now.changed and now.config is not None:
             self.current = now.config
             log.info(

@@ -10,7 +10,7 @@ from localpv.agent.clean.host_executor import HostHands
 from localpv.agent.discover.discovery import Discovery
 from localpv.client.client import Client
 from localpv.client.config import Connection
-from localpv.disk.records.protocol import Records
+from localpv.disk.records.protocol import Ours, Records, every_record
 from localpv.host.devices import KernelDevices, KernelOpeners
 from localpv.host.folders import KernelFolders
 from localpv.host.marks import DiskMarks
@@ -24,6 +24,8 @@ from localpv.programs.configuring import Configured
 from localpv.programs.observing import Observed
 from localpv.runtime.clock import Clock
 from localpv.runtime.group import Group
+
+RULES_FOLDER = Path("/etc/udev/rules.d")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +47,14 @@ class Settings:
     """Its namespace; empty for that of the connection."""
 
     state: Path
-    """Folder for locks of devices that are being cleaned, and for records where there is no kind for them."""
+    """Folder for locks of the node and of devices that are being cleaned, and for records where there is no kind for
+    them."""
+
+    rules: Path = RULES_FOLDER
+    """Folder of udev's rules, where the classes of LocalStorages are read."""
+
+    local_storage: bool = False
+    """Whether the agent has no ConfigMap and serves LocalStorages alone."""
 
 
 def add_to(
@@ -58,6 +67,7 @@ def add_to(
     state: Path,
     clock: Clock,
     observed: Observed,
+    ours: Ours = every_record,
 ) -> Discovery:
     """Add discovery and cleaning of this machine to a group of components."""
     workers = Workers()
@@ -77,9 +87,9 @@ def add_to(
         metrics=observed.discoveries(),
         events=events,
         observe=observed.queues,
+        ours=ours,
     )
     observed.node(discovery, hung=lambda: len(workers.stuck()), clock=clock)
-    observed.configuration(configured)
     cleaning = cleaner(
         node=node,
         records=records,
@@ -89,6 +99,7 @@ def add_to(
         events=events,
         observed=observed,
         workers=workers,
+        ours=ours,
     )
     configured.on_change(discovery.configure)
     group.add("agent's events", events.run)
@@ -108,6 +119,7 @@ def cleaner(
     observed: Observed,
     workers: Workers | None = None,
     only: str = "",
+    ours: Ours = every_record,
 ) -> Cleaner:
     """What cleans this machine's disks; with `only` that one, whose order is a Job's."""
     workers = workers or Workers()
@@ -131,6 +143,7 @@ def cleaner(
         metrics=observed.cleanings(),
         observe=observed.queues,
         only=only,
+        ours=ours,
     )
     made.configure(configured.current)
     configured.on_change(made.configure)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING
 
 from localpv.api.kinds import PersistentVolume
@@ -35,6 +35,10 @@ class Observed:
         self.checks: dict[str, Callable[[], bool]] = {}
         """Names of what must be so before the program is ready."""
 
+        self._discovery: Discovery | None = None
+        self._hung: Callable[[], int] = lambda: 0
+        self._discoveries: Discoveries | None = None
+        self._cleanings: Cleanings | None = None
         self.queues = Queues(self.registry)
         ProcessMetrics(self.registry, component=component)
         self.watchdog = Watchdog()
@@ -45,10 +49,13 @@ class Observed:
         return Requests(self.registry, server=server)
 
     def discoveries(self) -> Discoveries:
-        return Discoveries(self.registry)
+        """One for the whole program, whichever discovery works."""
+        self._discoveries = self._discoveries or Discoveries(self.registry)
+        return self._discoveries
 
     def cleanings(self) -> Cleanings:
-        return Cleanings(self.registry)
+        self._cleanings = self._cleanings or Cleanings(self.registry)
+        return self._cleanings
 
     def publications(self) -> Publications:
         return Publications(self.registry)
@@ -64,14 +71,32 @@ class Observed:
         self.registry.before_scrape(lambda: problems.set(len(configured.problems)))
 
     def node(self, discovery: Discovery, *, hung: Callable[[], int], clock: Clock) -> None:
-        self.checks["disks"] = lambda: discovery.synced
-        DisksOfNode(
-            self.registry,
-            disks=discovery.records.values,
-            ignored=lambda: ((place.storage_class, word) for place, word in discovery.ignored.items()),
-            hung=hung,
-            now=clock.now,
+        """The discovery that works from now on; before it, and when it has ended, nothing is told of disks."""
+        known, self._discovery, self._hung = "disks" in self.checks, discovery, hung
+        self.checks["disks"] = lambda: self._discovery is None or self._discovery.synced
+        if not known:
+            DisksOfNode(
+                self.registry, disks=self._disks, ignored=self._ignored, hung=lambda: self._hung(), now=clock.now
+            )
+
+    def _disks(self) -> Collection[LocalDisk]:
+        return self._discovery.records.values() if self._discovery is not None else ()
+
+    def _ignored(self) -> Iterable[tuple[str, str]]:
+        found = self._discovery.ignored if self._discovery is not None else {}
+        return ((place.storage_class, word) for place, word in found.items())
+
+    def working(self, working: Callable[[], bool], *, idle_is_ready: bool) -> None:
+        """Whether this agent is the one that works on its node."""
+        status = self.registry.gauge(
+            "localpv_agent_working", "1 in the agent that works on the node, 0 in those that stand by."
         )
+        self.registry.before_scrape(lambda: status.set(int(working())))
+        self.checks["node"] = lambda: idle_is_ready or working()
+
+    def stands_by(self) -> None:
+        """Another agent of the node works from now on."""
+        self._discovery = None
 
     def manager(self, current: Callable[[], Manager | None]) -> None:
         """The manager that works now; None while another process leads, whose candidate is ready all the same."""

@@ -47,6 +47,7 @@ async def run(settings: Settings) -> None:
         )
         configured = Configured(read, clock=clock, defaults=classic.with_defaults)
         await configured.load()
+        observed.configuration(configured)
         if configured.current.cleans_in_jobs:
             log.warning("useJobForCleaning: a provisioner cleans by itself; Jobs need localpv manager and agent")
         records = await _records(client, settings, clock)

@@ -111,6 +111,7 @@ async def _add_the_circle(
     clock = SystemClock()
     configured = Configured(configuring.from_folder(folder, others=manifests.SUFFIXES), clock=clock)
     await configured.load()
+    observed.configuration(configured)
     group.add("configuration", configured.run)
     provisioner.add_to(
         group,

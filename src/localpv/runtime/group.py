@@ -36,6 +36,7 @@ class Group:
         self._stop_seconds = stop_seconds
         self._components: list[_Component] = []
         self._tasks: list[asyncio.Task[None]] = []
+        self._left: list[asyncio.Task[None]] = []
 
     def add(
         self,
@@ -94,9 +95,15 @@ class Group:
             await self._wait_stopped(task)
             if not task.done():
                 log.error("does not stop component=%s seconds=%g", task.get_name(), self._stop_seconds)
+                self._left.append(task)
             elif not task.cancelled() and (error := task.exception()) is not None:
                 log.error("failed while it stopped component=%s", task.get_name(), exc_info=error)
         self._tasks.clear()
+
+    def must_have_stopped(self) -> None:
+        """StartError when a component that was left behind still runs: whoever comes next must not work beside it."""
+        if left := ", ".join(task.get_name() for task in self._left if not task.done()):
+            raise errors.StartError(f"{left} did not stop", hint="the process ends, and is started anew")
 
     async def _wait_stopped(self, task: asyncio.Task[None]) -> None:
         patience = asyncio.ensure_future(self._clock.sleep(self._stop_seconds))

@@ -13,7 +13,7 @@ from localpv.agent.clean.reconciler import Limits, Machine
 from localpv.agent.clean.slots import Slots
 from localpv.api.kinds.localdisk import LocalDisk
 from localpv.config.settings import MOST_CLEANINGS_AT_ONCE, ClassSettings, Configuration
-from localpv.disk.records import Records
+from localpv.disk.records import Ours, Records, every_record
 from localpv.observe.events import Events
 from localpv.runtime.clock import Clock, SystemClock
 from localpv.runtime.controller import Controller
@@ -40,6 +40,7 @@ class Cleaner:
         observe: Observing = unobserved,
         limits: Limits | None = None,
         only: str = "",
+        ours: Ours = every_record,
     ) -> None:
         clock, limits = clock or SystemClock(), limits or Limits()
         self._records = records
@@ -57,6 +58,7 @@ class Cleaner:
             metrics=metrics or Silent(),
             limits=limits,
             only=only,
+            ours=ours,
         )
         self._controller = Controller(
             "clean", machine.step, queue=self._queue, clock=clock, workers=MOST_CLEANINGS_AT_ONCE + LOOKING

@@ -27,7 +27,7 @@ from localpv.agent.clean.slots import Slots
 from localpv.agent.clean.states import Reason
 from localpv.api.kinds.localdisk import CleaningState, CleanOrder, DiskKind, LocalDisk, LocalDiskStatus
 from localpv.config.settings import CLEANINGS_AT_ONCE, ClassSettings
-from localpv.disk.records import Records
+from localpv.disk.records import Ours, Records, every_record
 from localpv.host.model.methods import Progress
 from localpv.observe.events import Events
 from localpv.runtime.backoff import Backoff, KeyedBackoff
@@ -70,7 +70,9 @@ class Machine:
         metrics: Metrics,
         limits: Limits,
         only: str = "",
+        ours: Ours = every_record,
     ) -> None:
+        self._ours = ours
         self._only = only
         """In a Job: the one record that it came for. An agent leaves the orders of Jobs to them."""
 
@@ -82,6 +84,9 @@ class Machine:
     async def step(self, name: str) -> Outcome:
         """Look at one record and go on with its order, if it has an open one."""
         disk = await self._records.get(name)
+        if disk is not None and disk.spec.storage_class_name not in self._classes() and not self._ours(disk):
+            self._forget(name)
+            return Done()
         order = orders.open_order(disk) if disk is not None and disk.spec.node_name == self._node else None
         if order is not None and (name != self._only if self._only else bool(order.job)):
             self._forget(name)

@@ -28,7 +28,7 @@ from localpv.agent.discover.survey import IGNORED, Survey, Surveyor
 from localpv.agent.discover.triggers import Triggers
 from localpv.api.kinds.localdisk import LocalDisk, LocalDiskSpec, Phase
 from localpv.config.settings import MIN_RESYNC_SECONDS, ClassSettings, Configuration, Folder
-from localpv.disk.records import Records
+from localpv.disk.records import Ours, Records, every_record
 from localpv.host.devices import Devices
 from localpv.host.folders import FileKind, Folders
 from localpv.host.marks import Marks
@@ -96,8 +96,10 @@ class Discovery:
         metrics: Metrics | None = None,
         events: Events | None = None,
         observe: Observing = unobserved,
+        ours: Ours = every_record,
     ) -> None:
-        self._node = node
+        """`ours` says which records of classes that are not configured are left to an agent that knows their class."""
+        self._node, self._ours = node, ours
         self._clock = clock
         self._round_seconds = round_seconds
         self._settle_seconds = settle_seconds
@@ -448,6 +450,8 @@ class Discovery:
         if settings is not None and self._surveyor.hangs(settings, place.entry):
             why = "The disk gives no answer; look at the kernel log for its errors."
             await self._keeper.write(place, record, phase.silent(record, "Hung", why))
+        elif settings is None and not self._ours(record):
+            return
         elif not phase.worth_keeping(record):
             await self._keeper.delete(place, record)
         elif settings is None:

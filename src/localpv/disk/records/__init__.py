@@ -6,6 +6,6 @@ folder     the same records as files, for a node that must do without the kind
 names      what a record is called
 """
 
-from localpv.disk.records.protocol import Records
+from localpv.disk.records.protocol import Ours, Records, every_record
 
-__all__ = ["Records"]
+__all__ = ["Ours", "Records", "every_record"]

@@ -14,6 +14,13 @@ from typing import Protocol
 from localpv.api.kinds.localdisk import LocalDisk, LocalDiskSpec, LocalDiskStatus
 from localpv.client.informer import Handler
 
+Ours = Callable[[LocalDisk], bool]
+"""Which records are ours to judge, of those whose class is not configured here."""
+
+
+def every_record(disk: LocalDisk) -> bool:
+    return True
+
 
 class Records(Protocol):
     """LocalDisks: of one node, or of all."""
