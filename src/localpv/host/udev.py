@@ -94,7 +94,7 @@ class Udev(Protocol):
         """Wait until udev has nothing left to do, for so long; whether it came to that."""
 
     async def devices(self) -> tuple[UdevDevice, ...]:
-        """All block devices of the kernel, with what udev keeps about them; sorted by name."""
+        """All block devices that have a node below /dev, with what udev keeps about them; sorted by name."""
 
 
 class HostUdev:
@@ -236,6 +236,8 @@ class HostUdev:
             number = DeviceNumber.parse(attributes.text("dev"))
         except ValueError:
             return None  # it has just gone
+        if not self._leads_to(name.replace("!", "/"), number):
+            return None  # without a node nobody can use it, and udev keeps nothing about it
         properties, links = sysfs.udev_record(number, run=self._run)
         return UdevDevice(
             name=name,

@@ -90,13 +90,17 @@ def _observe(observed: Observed, discoverer: Discoverer, told: Told) -> None:
         "localpv_discoverer_matched_devices", "Devices of the node that rules of its LocalStorage have linked."
     )
     in_force = observed.registry.gauge(
-        "localpv_discoverer_rules_in_force", "1 when udev has looked at all devices with the rules of now, else 0."
+        "localpv_discoverer_rules_in_force", "1 when udev works with the rules of now, else 0."
+    )
+    unseen = observed.registry.gauge(
+        "localpv_discoverer_unseen_devices", "Devices that udev has not looked at with the rules of now."
     )
 
     def scrape() -> None:
         problems.set(int(bool(told.problem)))
         matched.set(discoverer.matched)
         in_force.set(int(discoverer.synced))
+        unseen.set(discoverer.unseen)
 
     observed.registry.before_scrape(scrape)
 

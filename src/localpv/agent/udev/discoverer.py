@@ -59,10 +59,19 @@ LOOK_EVERY = 60.0
 """Seconds between two looks although nothing was heard."""
 
 LOOK_WHILE_GOING = 5.0
-"""Seconds between two looks while a group waits for its last volumes."""
+"""Seconds between two looks while a group waits for its last volumes, or udev is busy."""
 
 ORPHANS_EVERY = 900.0
 """Seconds between two looks for files whose LocalStorage is gone; also at the start."""
+
+FIRST_AGAIN = 1.0
+"""Seconds until udev is asked again to look at a device that it has not looked at; then twice as long each time."""
+
+LAST_AGAIN = 900.0
+"""The longest of these waits."""
+
+NEWS_SECONDS = 5.0
+"""How long to wait for udev to be done with devices that have come or changed, before what is known is reported."""
 
 GATHER_SECONDS = 0.25
 """Devices come in bunches: a disk with its partitions, a shelf of disks. They are reported together."""
@@ -102,10 +111,18 @@ class Discoverer:
         self._woken = asyncio.Event()
         self._reported: dict[str, LocalStorageNodeStatus] = {}
         self._in_force: dict[str, int] = {}
+        self._asked_with: Mapping[str, str] = {}
+        self._asked: dict[str, tuple[float, float]] = {}
+        """Devices that udev has not looked at although it was asked: when it is asked again, and after which wait."""
+
         self._clashed: frozenset[tuple[str, str]] = frozenset()
         self._orphans_next = float("-inf")
+        self._heard = False
         self.synced = False
         """Whether the rules that we were told last are in force."""
+
+        self.unseen = 0
+        """Devices that udev has not looked at with them, such as one that somebody has locked or that hangs."""
 
         self.matched = 0
         """Devices of this node that have links of the LocalStorages we are told about."""
@@ -125,9 +142,8 @@ class Discoverer:
             while True:
                 self._woken.clear()
                 try:
-                    going = await self.look()
+                    pause = await self.look()
                     backoff.reset()
-                    pause = LOOK_WHILE_GOING if going else LOOK_EVERY
                 except errors.LocalpvError as error:
                     pause = backoff.next()
                     log.warning("looks again seconds=%.1f error=%s", pause, error)
@@ -153,13 +169,19 @@ class Discoverer:
             async for event in feed:
                 if event.lost or event.subsystem == "block":
                     await self._clock.sleep(GATHER_SECONDS)
+                    self._heard = True
                     self._woken.set()
 
     # One look.
 
-    async def look(self) -> bool:
-        """Steps 1 to 7; whether something waits for volumes to go."""
+    async def look(self) -> float:
+        """Steps 1 to 7; seconds after which to look again."""
         told = dict(self._told)
+        busy = False
+        if self._heard:
+            # A hung disk must not hold up the report about the others for longer than this.
+            self._heard = False
+            busy = not await self._udev.settle(seconds=NEWS_SECONDS)
         if not await self._udev.running():
             self.synced = False
             await self._report_all(told, (), {}, error=NO_UDEV)
@@ -179,15 +201,18 @@ class Discoverer:
             await self._report_all(told, await self._udev.devices(), {}, error=str(error))
             raise
         devices, unseen = await self._put_in_force(now)
-        self.synced = not unseen
+        self.synced, self.unseen = _any_seen(devices, unseen), len(unseen)
         await self._report_all(told, devices, now, error="", waiting=waiting, unseen=unseen)
-        return any(_is_retired(each) for each in now.values()) or bool(waiting)
+        if busy or waiting or any(_is_retired(each) for each in now.values()):
+            return LOOK_WHILE_GOING
+        again = min((at for at, _ in self._asked.values()), default=float("inf"))
+        return min(max(again - self._clock.monotonic(), 0.0), LOOK_EVERY)
 
     async def _put_in_force(self, now: Configurations) -> tuple[tuple[UdevDevice, ...], frozenset[str]]:
         """Step 6: the devices, and the names of those that udev has not looked at with the rules of now."""
         marks = rules_file.marks([*now.values()])
         devices = await self._udev.devices()
-        if stale := _stale(devices, marks):
+        if stale := self._due(_stale(devices, marks), marks):
             log.info("has udev look again devices=%d", len(stale))
             await self._udev.reload()
             devices = await self._looked_at(stale)
@@ -197,9 +222,23 @@ class Discoverer:
             names = {name for name, _ in clashes}
             log.warning("devices with a serial number that is not theirs alone devices=%s", ",".join(sorted(names)))
             devices = await self._looked_at(names, argument=rules_file.SAME_SERIAL)
-        if unseen := _stale(devices, marks):
+        unseen = _stale(devices, marks)
+        self._asked = {name: asked for name, asked in self._asked.items() if name in unseen}
+        if stale and unseen:
             log.warning("udev has not looked at devices=%s", ",".join(sorted(unseen)[:10]))
         return devices, unseen
+
+    def _due(self, stale: frozenset[str], marks: Mapping[str, str]) -> frozenset[str]:
+        """Those that udev is to be asked to look at now. One that somebody has locked is asked again more and more
+        rarely: each question is a uevent, and uevents wake us."""
+        if marks != self._asked_with:
+            self._asked_with, self._asked = dict(marks), {}
+        now = self._clock.monotonic()
+        due = frozenset(name for name in stale if name not in self._asked or self._asked[name][0] <= now)
+        for name in due:
+            wait = min(2 * self._asked[name][1], LAST_AGAIN) if name in self._asked else FIRST_AGAIN
+            self._asked[name] = (now + wait, wait)
+        return due
 
     async def _looked_at(self, names: Collection[str], *, argument: str = "") -> tuple[UdevDevice, ...]:
         await self._udev.trigger(sorted(names), argument=argument)

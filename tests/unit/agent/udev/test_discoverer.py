@@ -9,6 +9,7 @@ from tests.unit.agent.udev.node_world import NODE, OLD, YOUNG, NodeWorld, device
 
 from localpv import errors
 from localpv.agent.udev import report
+from localpv.agent.udev.discoverer import FIRST_AGAIN, LOOK_EVERY, LOOK_WHILE_GOING
 from localpv.agent.udev.report import MOST_DEVICES
 
 FILE = "99-kubernetes-local-storage-a.rules"
@@ -158,6 +159,7 @@ async def test_a_udev_that_does_not_take_the_rules_over_is_found_out(world: Node
     assert not discoverer.synced
 
     world.udev.deaf = False
+    await world.clock.advance(FIRST_AGAIN)
     await discoverer.look()
     found = world.report("a")
     assert found is not None and (found.status.generation, found.status.error) == (1, "")
@@ -172,8 +174,14 @@ async def test_a_device_that_somebody_has_locked_is_looked_at_later(world: NodeW
     assert found is not None and found.status.error == ""
     (device,) = [each for each in found.status.devices if each.device == "sdb"]
     assert device.reason == "NotLookedAt"
+    assert discoverer.synced, "one disk that hangs or is locked stops nothing else"
+    assert discoverer.unseen == 1
 
+    asked = world.udev.triggered.count("sdb")
+    await discoverer.look()
+    assert world.udev.triggered.count("sdb") == asked, "each question is a uevent, which makes us look"
     world.udev.lock("sdb", False)
+    await world.clock.advance(FIRST_AGAIN)
     await discoverer.look()
     assert world.links()["fast/block/scsi-S1"] == "sdb"
 
@@ -329,7 +337,7 @@ async def test_a_retired_group_links_nothing_new_and_keeps_what_volumes_have(wor
     world.publish("fast/block/scsi-S1")
 
     discoverer.configure([told(storage, retired=True)])
-    assert await discoverer.look()
+    assert await discoverer.look() == LOOK_WHILE_GOING
     world.disk("sdc", "S2")
     await discoverer.look()
     assert world.links() == {"fast/block/scsi-S1": "sdb"}
@@ -338,7 +346,7 @@ async def test_a_retired_group_links_nothing_new_and_keeps_what_volumes_have(wor
     assert {each.device: each.reason for each in found.status.devices}["sdc"] == "Retired"
 
     world.release("fast/block/scsi-S1")
-    assert not await discoverer.look()
+    assert await discoverer.look() == LOOK_EVERY
     assert world.links() == {}
     assert world.udev.rules == {}
 
@@ -362,7 +370,7 @@ async def test_another_local_storage_of_the_same_name_waits_for_the_volumes_of_t
     world.delete_storage("a")
     second = world.discoverer(told(world.storage("a", devices("slow", "nvme*"), created=YOUNG, uid="second")))
 
-    assert await second.look()
+    assert await second.look() == LOOK_WHILE_GOING
     assert world.links() == {"fast/block/scsi-S1": "sdb"}
     found = world.report("a")
     assert found is not None and "fast/block/scsi-S1" in found.status.error
