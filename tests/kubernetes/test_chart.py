@@ -52,6 +52,10 @@ CASES: dict[str, tuple[Any, Any]] = {
             "imagePullSecrets": ["pull"],
         },
     ),
+    "operator": (
+        {"operator": {"enabled": True}, "imagePullSecrets": [{"name": "pull"}]},
+        {"imagePullSecrets": ["pull"]},
+    ),
     "watched": ({"serviceMonitor": {"enabled": True}}, {"podMonitor": True}),
 }
 
@@ -82,6 +86,8 @@ def render(helm: Path, tmp_path: Path) -> Render:
 @pytest.mark.parametrize("case", CASES)
 def test_chart_makes_what_the_command_prints(case: str, drop_in: bool, render: Render) -> None:
     for_helm, for_us = CASES[case]
+    if drop_in and case == "operator":
+        pytest.skip("a drop-in has no operator")
     if drop_in:
         for_us = {key: value for key, value in for_us.items() if key != "manager"}
     classes = [{"name": name, **settings} for name, settings in CLASSES.items()]
@@ -89,7 +95,8 @@ def test_chart_makes_what_the_command_prints(case: str, drop_in: bool, render: R
     ours = {name: dict(settings) for name, settings in CLASSES.items()}
     ours["fast"]["storageClass"] = {"default": True, "mountOptions": ["noatime"]}
     rendered = render({"classes": classes, "dropIn": drop_in, **for_helm})
-    plan = reading.read(json.dumps({"storageClassMap": ours, **for_us}), source="x", drop_in=drop_in)
+    operator = case == "operator"
+    plan = reading.read(json.dumps({"storageClassMap": ours, **for_us}), source="x", drop_in=drop_in, operator=operator)
     printed = {_key(obj): _comparable(obj) for obj in everything.objects(plan)}
     # Helm makes the namespace itself, and definitions lie beside its templates.
     expected = {key: obj for key, obj in printed.items() if key[0] not in ("Namespace", "CustomResourceDefinition")}
@@ -103,6 +110,7 @@ def test_chart_makes_what_the_command_prints(case: str, drop_in: bool, render: R
     ("wrong", "said"),
     [
         ({}, "classes is empty"),
+        ({"operator": {"enabled": True}, "dropIn": True}, "do not go together"),
         ({"classes": [{"name": "a"}]}, "each class needs a hostDir"),
         ({"classes": [{"hostDir": "/a"}]}, "each class needs a name"),
         ({"classes": [{"name": "a", "hostDir": "/a"}], "enableWindows": True}, "Linux nodes only"),
@@ -112,6 +120,14 @@ def test_values_that_cannot_work_are_refused_by_name(wrong: Any, said: str, rend
     with pytest.raises(subprocess.CalledProcessError) as refused:
         render(wrong)
     assert said in refused.value.stderr
+
+
+def test_with_the_operator_alone_nothing_else_runs_on_nodes(render: Render) -> None:
+    plan = reading.read("{}", source="x", operator=True)
+    expected = {_key(obj): _comparable(obj) for obj in everything.objects(plan)}
+    found = {_key(obj): _comparable(obj) for obj in render({"operator": {"enabled": True}})}
+    assert {key for key in found if key[0] == "DaemonSet"} == set()
+    assert found == {key: expected[key] for key in found}
 
 
 def test_alert_rules_and_dashboard_come_with_the_chart_when_they_are_wanted(render: Render) -> None:

@@ -11,6 +11,12 @@
 
 {{- define "localpv.config" -}}{{ include "localpv.base" . }}-config{{- end }}
 
+{{/* Not empty where what runs on the nodes is installed: LocalStorages bring pods of their own. */}}
+{{- define "localpv.agents" -}}{{ if or .Values.classes .Values.dropIn (not .Values.operator.enabled) }}yes{{ end }}{{- end }}
+
+{{/* Of the pods that serve LocalStorages on nodes; the operator knows them by this name. */}}
+{{- define "localpv.discoverer" -}}localpv-discoverer{{- end }}
+
 {{/* What everybody should know who chooses a class. */}}
 {{- define "localpv.risks" -}}Volumes of this class are disks of single nodes: a pod that uses one runs on that node only, and waits while the node is away. The data is as safe as that one disk: nobody copies it.{{- end }}
 
@@ -60,3 +66,22 @@ annotations:
 
 {{/* Where a class's directory is, without a slash at the end; the argument is the class. */}}
 {{- define "localpv.mountDir" -}}{{ default (required "each class needs a hostDir" .hostDir) .mountDir | clean }}{{- end }}
+
+{{/* Rights of an agent. */}}
+{{- define "localpv.agentRules" -}}
+- verbs: [get, list, watch, create, delete, patch, update]
+  apiGroups: [localpv.dev]
+  resources: [localdisks]
+- verbs: [get, patch, update]
+  apiGroups: [localpv.dev]
+  resources: [localdisks/status]
+- verbs: [get]
+  apiGroups: [""]
+  resources: [nodes]
+- verbs: [create, patch]
+  apiGroups: ["", events.k8s.io]
+  resources: [events]
+- verbs: [get]
+  apiGroups: [local.storage.openshift.com]
+  resources: [localstorages]
+{{- end }}

@@ -51,8 +51,11 @@ def keeps_away(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) -> 
 
 
 def keeps_daemons_away(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) -> bool:
-    """The same for a pod of a DaemonSet with these tolerations in its template."""
-    return keeps_away((taint for taint in taints if DAEMONS_TOLERATE.get(taint.key) != taint.effect), tolerations)
+    """The same for a pod of a DaemonSet with these tolerations in its template.
+
+    Trouble of a moment, such as a node that is not ready, does not count.
+    """
+    return keeps_away((taint for taint in taints if taint.key not in DAEMONS_TOLERATE), tolerations)
 
 
 def prefer_no_schedule(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) -> int:
