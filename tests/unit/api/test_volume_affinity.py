@@ -113,7 +113,7 @@ def test_nobody_else_reads_the_node_affinity_of_a_volume() -> None:
     writers = {
         *(
             "engine/apiserver/kinds/persistentvolume.py",
-            "engine/apiserver/kinds/volume_spec.py",
+            "engine/apiserver/kinds/persistentvolume.py",
             "api/translate/manifests.py",
         ),
         *("manager/publish/persistent_volume.py", "manager/migrate/affinity.py"),
