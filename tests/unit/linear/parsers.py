@@ -42,9 +42,8 @@ from localpv.engine.apiserver.kinds import (
     workload_common,
 )
 from localpv.engine.apiserver.tables import layout
-from localpv.engine.kubelet import environment, logs
-from localpv.engine.kubelet.images import references
-from localpv.engine.kubelet.volumes import downward
+from localpv.engine.kubelet import downward_api, environment, logs
+from localpv.engine.kubelet.images import store
 
 Parser = Callable[[str], object]
 
@@ -124,8 +123,8 @@ PARSERS: dict[str, Parser] = {
     "config.values.duration": values.duration,
     "config.values.parse": lambda text: values.parse("a", text, values.Notes()),
     "engine.kubelet.environment.expand": lambda text: environment.expand(text, {"a": "b"}),
-    "engine.kubelet.images.references.parse": references.parse,
-    "engine.kubelet.volumes.downward.quoted": downward.quoted,
+    "engine.kubelet.images.store.parse_reference": store.parse_reference,
+    "engine.kubelet.downward_api.quoted": downward_api.quoted,
     "engine.kubelet.logs.read_line": lambda text: logs.read_line(text.encode()),
     **{f"api.names.{name}": getattr(names, name) for name in
        ("config_map_key", "dns1035_label", "dns_label", "dns_subdomain", "label_value", "path_segment",

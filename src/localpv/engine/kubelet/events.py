@@ -1,20 +1,47 @@
-"""Events about pods, in the words that users of Kubernetes know."""
+"""Events about pods, in the words that users of Kubernetes know, and why a container does not run.
+
+Each such reason is a waiting reason in the status of the container, and a message for people.
+"""
 
 from __future__ import annotations
 
 from typing import Protocol
 
+from localpv import errors
 from localpv.api import kinds
 from localpv.api.kinds import Kind
-from localpv.engine.kubelet.volumes.results import NotReady
-from localpv.engine.kubelet.waiting_reasons import NoImage, NotStarted
+from localpv.engine.kubelet.volumes.volume_spec import NotReady
+
+
+class NotStarted(errors.LocalpvError):
+    """The container could not be begun; it is tried again."""
+
+    reason = "CreateContainerError"
+
+
+class BadConfig(NotStarted):
+    """Something that the container names is not there, or cannot be."""
+
+    reason = "CreateContainerConfigError"
+
+
+class NoImage(NotStarted):
+    """The image is not on this machine, and none is fetched."""
+
+    reason = "ErrImageNeverPull"
+
+
+class RunError(NotStarted):
+    """The runtime made the container and could not start its command."""
+
+    reason = "RunContainerError"
 
 
 class Events(Protocol):
     def tell(self, about: Kind, reason: str, message: str, *, warning: bool = False, part: str = "") -> None: ...
 
 
-class Teller:
+class PodEvents:
     """Tells what happens to the containers of pods, each container by itself."""
 
     def __init__(self, events: Events) -> None:

@@ -17,11 +17,11 @@ from localpv.client.http import HttpTransport
 from localpv.client.informer_factory import InformerFactory
 from localpv.client.objects import Selection
 from localpv.engine.apiserver.server import ApiServer, Settings
-from localpv.engine.kubelet.images import references
+from localpv.engine.kubelet.images import store
 from localpv.engine.kubelet.images.store import Config, Image, Images
 from localpv.engine.kubelet.paths import Places
 from localpv.engine.kubelet.runner import PodRunner
-from localpv.engine.kubelet.volumes.results import NotReady, Prepared
+from localpv.engine.kubelet.volumes.volume_spec import NotReady, Prepared
 from localpv.observe.events import ApiEvents
 from localpv.programs.in_process_transport import InsideTransport
 from localpv.runtime.clock import SystemClock
@@ -87,7 +87,7 @@ class Town:
         self.images = Images(self.places.images)
         self.places.images.mkdir(parents=True)
         box = Image(id="sha256:box", config=Config(cmd=("sh",)))
-        self.images.add(box, [references.parse("busybox")], lambda root: None)
+        self.images.add(box, [store.parse_reference("busybox")], lambda root: None)
         self.refusal: tuple[str, str] | None = None
         self.runner: PodRunner
 
