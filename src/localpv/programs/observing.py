@@ -14,6 +14,7 @@ from localpv.observe.loop import Loop
 from localpv.observe.process import ProcessMetrics
 from localpv.observe.publishing import Publications
 from localpv.observe.queues import Queues
+from localpv.observe.recorder import Recorder
 from localpv.observe.registry import Registry
 from localpv.observe.requests import Requests
 from localpv.observe.storage_operations import StorageOperations
@@ -44,14 +45,14 @@ class Observed:
         """For the client of the program, with the address of its API server."""
         return Requests(self.registry, server=server)
 
-    def discoveries(self) -> Discoveries:
-        return Discoveries(self.registry)
+    def discoveries(self, to: Recorder) -> Discoveries:
+        return Discoveries(self.registry, to)
 
-    def cleanings(self) -> Cleanings:
-        return Cleanings(self.registry)
+    def cleanings(self, to: Recorder) -> Cleanings:
+        return Cleanings(self.registry, to)
 
-    def publications(self) -> Publications:
-        return Publications(self.registry)
+    def publications(self, to: Recorder) -> Publications:
+        return Publications(self.registry, to)
 
     def storage_operations(self) -> StorageOperations:
         return StorageOperations(self.registry)

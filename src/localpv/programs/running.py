@@ -26,7 +26,7 @@ from localpv.host import mounts
 from localpv.host.runc import RuncContainers
 from localpv.host.sandboxes import KernelLayers, KernelSandboxes
 from localpv.host.workers import Workers
-from localpv.observe.events import ApiEvents
+from localpv.observe.recorder import ApiRecorder
 from localpv.programs.observing import Observed
 from localpv.runtime.clock import Clock
 from localpv.runtime.group import Group
@@ -64,7 +64,7 @@ async def add_to(
     if await store.ensure_busybox(images) is None:
         log.warning("no busybox image: install the package busybox-static, or import one")
     workers = Workers()
-    events = ApiEvents(client, component="localpv", clock=clock)
+    recorder = ApiRecorder(client, component="localpv", clock=clock)
     lookup, features = ApiLookup(client, node=node), await containers.features()
 
     async def admit(pod: kinds.Pod) -> tuple[str, str] | None:
@@ -91,16 +91,16 @@ async def add_to(
             disk=places.root,
             host=host_parts.on_this_machine(workers=workers),
             lookup=lookup,
-            on_warning=lambda pod, reason, message: events.tell(pod, reason, message, warning=True),
+            on_warning=lambda pod, reason, message: recorder.event(pod, reason, message, warning=True),
             observer=observed.storage_operations(),
         ),
         sources=lookup,
-        events=events,
+        recorder=recorder,
         clock=clock,
         admit=admit,
         features=features,
     )
-    group.add("events of pods", events.run)
+    group.add("events of pods", recorder.run)
     group.add("pods", runner.run, ready=runner.pods.wait_synced)
     return PodAccess(records=runner.records, containers=containers, places=places)
 

@@ -13,7 +13,7 @@ from localpv.client.informer import Informer
 from localpv.engine.kubelet import container_start, garbage_collection, pod_worker
 from localpv.engine.kubelet.container_start import Starter
 from localpv.engine.kubelet.environment import Environment, Sources
-from localpv.engine.kubelet.events import Events, PodEvents
+from localpv.engine.kubelet.events import PodEvents
 from localpv.engine.kubelet.garbage_collection import GarbageCollector
 from localpv.engine.kubelet.images.store import Images
 from localpv.engine.kubelet.logs import LogRotation
@@ -25,6 +25,7 @@ from localpv.engine.kubelet.records import Records
 from localpv.engine.kubelet.supervisor import Supervisor
 from localpv.host.containers import Containers, Features
 from localpv.host.sandboxes import Layers, Sandboxes
+from localpv.observe.recorder import Recorder
 from localpv.runtime.backoff import KeyedBackoff
 from localpv.runtime.clock import Clock
 from localpv.runtime.controller import Controller
@@ -63,7 +64,7 @@ class PodRunner:
         layers: Layers,
         volumes: Volumes,
         sources: Sources,
-        events: Events,
+        recorder: Recorder,
         clock: Clock,
         admit: Admit | None = None,
         features: Features | None = None,
@@ -91,7 +92,7 @@ class PodRunner:
             prober=Prober(containers=containers, sandboxes=sandboxes, clock=clock),
             records=self.records,
             places=places,
-            events=events,
+            recorder=recorder,
             clock=clock,
             wake=self._queue.add,
             own=self._own,
@@ -121,7 +122,7 @@ class PodRunner:
             records=self.records,
             places=places,
             status=StatusWriter(objects=objects, pods=informer, records=self.records, host_ip=host_ip, clock=clock),
-            events=PodEvents(events),
+            events=PodEvents(recorder),
             clock=clock,
             admit=admit,
         )

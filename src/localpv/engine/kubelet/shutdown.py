@@ -21,6 +21,7 @@ from localpv.engine.kubelet.records import Records
 from localpv.engine.kubelet.supervisor import PodState, Supervisor
 from localpv.host.containers import Containers
 from localpv.host.sandboxes import Layers, Sandboxes
+from localpv.observe.recorder import Recorder
 from localpv.runtime.clock import Clock
 
 GRACE_SECONDS = 30.0
@@ -67,7 +68,7 @@ class Shutdown:
             prober=Prober(containers=containers, sandboxes=sandboxes, clock=clock),
             records=self._records,
             places=places,
-            events=_Nobody(),
+            recorder=Recorder(),  # nobody hears events: the API server has stopped
             clock=clock,
             wake=lambda uid: self._changed[uid].set(),
             own=self._own,
@@ -150,10 +151,3 @@ async def _guarded(work: Coroutine[Any, Any, None]) -> None:
     # What the runtime refuses is seen when the container still runs at the end of its time.
     with contextlib.suppress(errors.HostError):
         await work
-
-
-class _Nobody:
-    """Nobody hears events: the API server has stopped."""
-
-    def tell(self, about: object, reason: str, message: str, *, warning: bool = False, part: str = "") -> None:
-        pass

@@ -19,7 +19,7 @@ from localpv.engine.kubelet.records import Record, Records
 from localpv.engine.kubelet.termination import Stop
 from localpv.engine.kubelet.volumes.volume_spec import Prepared
 from localpv.host.containers import Containers
-from localpv.observe.events import Events
+from localpv.observe.recorder import Recorder
 from localpv.runtime.clock import Clock
 
 HOOK_SECONDS = 600.0
@@ -79,14 +79,14 @@ class Supervisor:
         prober: Prober,
         records: Records,
         places: Places,
-        events: Events,
+        recorder: Recorder,
         clock: Clock,
         wake: Callable[[str], None],
         own: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
     ) -> None:
         self._containers, self._prober = containers, prober
         self._records, self._places = records, places
-        self._events, self._clock = events, clock
+        self._recorder, self._clock = recorder, clock
         self._wake, self._own = wake, own
 
     def watch_all(self, pod: kinds.Pod, live: PodState) -> None:
@@ -110,7 +110,7 @@ class Supervisor:
 
         def unhealthy(probe: str, found: str) -> None:
             log.debug("probe failed container=%s probe=%s found=%s", about, probe, found)
-            self._events.tell(pod, "Unhealthy", f"{probe} probe failed: {found.strip()}", warning=True)
+            self._recorder.event(pod, "Unhealthy", f"{probe} probe failed: {found.strip()}", warning=True)
 
         work = self._prober.run(
             container,
@@ -143,7 +143,7 @@ class Supervisor:
         hook = container.lifecycle.post_start if container.lifecycle is not None else None
         if hook is None or await self._hook(hook, container, record, HOOK_SECONDS):
             return
-        self._events.tell(pod, "FailedPostStartHook", "PostStartHook failed", warning=True)
+        self._recorder.event(pod, "FailedPostStartHook", "PostStartHook failed", warning=True)
         self.stop(pod, record, live, float(pod.spec.termination_grace_period_seconds or 30))
 
     async def _hook(
@@ -189,7 +189,7 @@ class Supervisor:
             stop, hook if handler is not None else None, containers=self._containers, clock=self._clock
         )
         if not content and pod is not None:
-            self._events.tell(pod, "FailedPreStopHook", "PreStopHook failed", warning=True)
+            self._recorder.event(pod, "FailedPreStopHook", "PreStopHook failed", warning=True)
         self._wake(record.pod_uid)
 
 

@@ -22,7 +22,7 @@ from localpv.engine.kubelet.images.store import Config, Image, Images
 from localpv.engine.kubelet.paths import Places
 from localpv.engine.kubelet.runner import PodRunner
 from localpv.engine.kubelet.volumes.volume_spec import NotReady, Prepared
-from localpv.observe.events import ApiEvents
+from localpv.observe.recorder import ApiRecorder
 from localpv.programs.in_process_transport import InsideTransport
 from localpv.runtime.clock import SystemClock
 from localpv.testing.fake_containers import FakeContainers, FakeLayers, FakeSandboxes
@@ -95,7 +95,7 @@ class Town:
     async def running(self) -> AsyncIterator[None]:
         """A runner is at work until the with-block ends, without a word then: as if it were killed."""
         clock = SystemClock()
-        events = ApiEvents(self.client, component="tests", clock=clock)
+        events = ApiRecorder(self.client, component="tests", clock=clock)
 
         async def admit(pod: kinds.Pod) -> tuple[str, str] | None:
             return self.refusal
@@ -115,7 +115,7 @@ class Town:
             layers=FakeLayers(self.journal),
             volumes=self.volumes,
             sources=Nothing(),
-            events=events,
+            recorder=events,
             clock=clock,
             admit=admit,
         )
