@@ -263,9 +263,9 @@ LIMITS = (
     Limit("cli.bars.LINGER_SECONDS", "s", "the bar of a disk that is clean goes from the screen"),
     Limit("cli.seeing.SILENT_SECONDS", "s", "`localpv wipe` says where to look when no agent has begun"),
     Limit("programs.live.REFRESH", "s", "the live view of `localpv up` is drawn again"),
-    Limit("engine.kubelet.images.unpacking.MOST_BYTES", "bytes", "an image that unpacks to more is refused"),
-    Limit("engine.kubelet.images.unpacking.MOST_FILES", "entries", "an image of more files is refused"),
-    Limit("engine.kubelet.images.unpacking.MOST_HEADER", "bytes", "an image with a longer header is refused"),
+    Limit("engine.kubelet.images.layers.MOST_BYTES", "bytes", "an image that unpacks to more is refused"),
+    Limit("engine.kubelet.images.layers.MOST_FILES", "entries", "an image of more files is refused"),
+    Limit("engine.kubelet.images.layers.MOST_HEADER", "bytes", "an image with a longer header is refused"),
     Limit("engine.kubelet.images.archives.MOST_LAYERS", "layers", "an image of more layers is refused"),
     Limit("agent.discover.discovery.SETTLE_SECONDS", "s", "a new plain directory is offered"),
 )  # fmt: skip

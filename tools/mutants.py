@@ -46,10 +46,9 @@ SECONDS = 120.0
 PROTECTED = {
     "data": (
         "agent/clean/*.py agent/discover/*.py manager/publish/*.py disk/records/*.py"
-        " manager/release/*.py disk/phase.py engine/kubelet/volumes/claims.py engine/kubelet/volumes/global_mounts.py"
-        " engine/kubelet/volumes/identity_check.py engine/kubelet/volumes/lookup.py engine/kubelet/volumes/mapper.py"
-        " engine/kubelet/volumes/mounter.py"
-        " engine/kubelet/volumes/teardown.py engine/kubelet/volumes/volume_manager.py"
+        " manager/release/*.py disk/phase.py engine/kubelet/volumes/claims.py"
+        " engine/kubelet/volumes/identity_check.py engine/kubelet/volumes/mapper.py engine/kubelet/volumes/mounter.py"
+        " engine/kubelet/volumes/volume_manager.py"
         " host/attributes.py host/blkid.py host/contents.py host/devices.py host/erasure.py host/filesystems.py"
         " host/loop.py host/marks.py host/mounter.py host/mounts.py host/openat.py host/readback.py host/trees.py"
         " host/volume_files.py host/wiper.py host/model/methods.py"

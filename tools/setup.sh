@@ -12,6 +12,7 @@ declare -A packages=(
   [conmon]=conmon
   [busybox-static]=busybox
   [e2fsprogs]=mkfs.ext4
+  [fdisk]=sfdisk
   [xfsprogs]=mkfs.xfs
   [btrfs-progs]=mkfs.btrfs
 )

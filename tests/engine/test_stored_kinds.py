@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests import engine_process
 from tests.contract import wire
-from tests.unit.engine.apiserver.kinds import test_customresourcedefinition as definitions
+from tests.unit.engine.apiserver.kinds import test_custom as definitions
 
 NETWORKING = "/apis/networking.k8s.io/v1/namespaces/default"
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"

@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.unit.engine.kubelet.volumes.world import FakeLookup
 
 from localpv.engine.kubelet import volumes as mounting
-from localpv.engine.kubelet.volumes import Hands, PodVolumes
+from localpv.engine.kubelet.volumes import HostParts, PodVolumes
 from localpv.host import loop
 
 
@@ -26,11 +26,11 @@ class Node:
         self.warnings: list[str] = []
         self.volumes = self.restarted()
 
-    def restarted(self, hands: Hands | None = None) -> PodVolumes:
+    def restarted(self, host: HostParts | None = None) -> PodVolumes:
         """As after a new start: what was in memory is gone, what is on the disk is there."""
         self.volumes = PodVolumes(
             root=self.root,
-            hands=hands or mounting.on_this_machine(),
+            host=host or mounting.on_this_machine(),
             lookup=self.lookup,
             on_warning=lambda pod, reason, message: self.warnings.append(reason),
         )

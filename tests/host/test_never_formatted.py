@@ -101,7 +101,7 @@ def lookup() -> FakeLookup:
 
 @pytest.fixture
 def volumes(tmp_path: Path, lookup: FakeLookup) -> Iterator[PodVolumes]:
-    yield PodVolumes(root=tmp_path / "node", hands=mounting.on_this_machine(), lookup=lookup)
+    yield PodVolumes(root=tmp_path / "node", host=mounting.on_this_machine(), lookup=lookup)
     for line in reversed(Path("/proc/self/mountinfo").read_text().splitlines()):
         if str(tmp_path / "node") in line.split()[4]:
             subprocess.run(["umount", line.split()[4]], check=False)

@@ -37,7 +37,8 @@ from localpv.host.mounts import KernelMounts
 from localpv.host.trees import KernelTrees
 from localpv.host.wiper import KernelWiper
 from localpv.host.workers import Workers
-from localpv.observe.events import Events
+from localpv.observe.cleaning import Cleanings
+from localpv.observe.recorder import Recorder
 from localpv.testing.waiting import PATIENCE_SECONDS
 
 NODE = "node-1"
@@ -87,7 +88,7 @@ class Machine:
             marks=DiskMarks(workers=self.workers),
         )
 
-    def cleaner(self, *, limits: Limits | None = None, events: Events | None = None) -> Cleaner:
+    def cleaner(self, *, limits: Limits | None = None, events: Recorder | None = None) -> Cleaner:
         return Cleaner(
             node=NODE,
             records=self.records,
@@ -95,11 +96,11 @@ class Machine:
             hands=self.hands(),
             state_folder=self.folder / "state",
             limits=limits,
-            events=events,
+            recorder=Cleanings(to=events),
         )
 
     @asynccontextmanager
-    async def cleaning(self, *, limits: Limits | None = None, events: Events | None = None) -> AsyncIterator[None]:
+    async def cleaning(self, *, limits: Limits | None = None, events: Recorder | None = None) -> AsyncIterator[None]:
         """The cleaner runs for as long as the block does."""
         task = asyncio.create_task(self.cleaner(limits=limits, events=events).run())
         try:

@@ -15,6 +15,7 @@ from localpv.api.kinds import Kind
 from localpv.api.kinds.localdisk import CleaningState, VolumeMode
 from localpv.config import cleaners
 from localpv.host import loop
+from localpv.observe.recorder import Recorder
 from localpv.testing.waiting import PATIENCE_SECONDS
 
 VERIFIED = CleaningState.VERIFIED
@@ -238,12 +239,13 @@ async def test_two_links_to_one_device_are_cleaned_one_after_the_other(machine: 
     assert not holds_old_data(device)
 
 
-class Told:
+class Told(Recorder):
     def __init__(self) -> None:
+        super().__init__()
         self.reasons: list[str] = []
         self.end = asyncio.Event()
 
-    def tell(self, about: Kind, reason: str, message: str, *, warning: bool = False) -> None:
+    def event(self, about: Kind, reason: str, message: str, *, warning: bool = False, part: str = "") -> None:
         self.reasons.append(str(reason))
         if reason == "CleaningFinished":
             self.end.set()

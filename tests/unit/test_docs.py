@@ -16,7 +16,7 @@ from localpv.api.resources import REVIEWS
 from localpv.api.stored_resources import EVERY
 from localpv.engine.apiserver import body, responses
 from localpv.engine.apiserver.auth import authentication
-from localpv.engine.apiserver.kinds.customresourcedefinition import CustomResourceDefinition
+from localpv.engine.apiserver.kinds.custom import CustomResourceDefinition
 
 ROOT = generate_docs.ROOT
 DOCS = ROOT / "docs"

@@ -56,6 +56,7 @@ TOKEN_NODE_NAME: Final = "authentication.kubernetes.io/node-name"
 """What a user has among its extra when its token is bound to a node, or to a pod on a node."""
 
 APPARMOR_PREFIX: Final = "container.apparmor.security.beta.kubernetes.io/"
+MIRROR: Final = "kubernetes.io/config.mirror"
 POD_DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 REVISION_HASH: Final = "controller-revision-hash"
 TEMPLATE_GENERATION: Final = "deprecated.daemonset.template.generation"

@@ -62,10 +62,10 @@ def import_(places: Places, file: Path, name: str) -> None:
 @click.pass_obj
 def list_(places: Places) -> None:
     """Show the images, by name."""
-    from localpv.engine.kubelet.images import references
+    from localpv.engine.kubelet.images import store
 
     columns: tuple[Column, ...] = (
-        Column("IMAGE", lambda row: references.parse(row[0]).short),
+        Column("IMAGE", lambda row: store.parse_reference(row[0]).short),
         Column("ID", lambda row: row[1].id.removeprefix("sha256:")[:_SHORT_ID]),
         Column("SIZE", lambda row: f"{row[1].size / 1e6:.1f} MB", right=True),
         # Images that are made to be the same each time, as our busybox, carry the beginning of time.

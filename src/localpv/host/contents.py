@@ -27,6 +27,33 @@ COUNTED = 1000
 
 LOST_AND_FOUND = "lost+found"
 
+ENDS = 1024 * 1024
+"""Bytes at both ends of a device that are zero on a blank one: file systems and partition tables begin there."""
+
+SAMPLES = 64
+"""Places between the ends that are read too. A drive with a head needs about half a second for them, and data that
+fills a tenth of the device at random is missed once in a thousand."""
+
+SAMPLE = 4096
+_BACKUPS = tuple(place * 1024**2 for place in (64, 128, 384, 256 * 1024))
+"""Where btrfs and ext4 keep copies of what they have at the start, on devices that are long enough."""
+
+EXT = ("ext2", "ext3", "ext4")
+TOOL_SECONDS = 10.0
+_ZEROES = bytes(ENDS)
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_syscall = _libc.syscall
+_syscall.restype = ctypes.c_long
+_FSOPEN, _FSCONFIG, _FSMOUNT = 430, 431, 432
+_CLOEXEC, _SET_FLAG, _SET_STRING, _CREATE = 1, 0, 1, 6
+_RDONLY_NOSUID_NODEV_NOEXEC = 0x1 | 0x2 | 0x4 | 0x8
+_OPTIONS = {
+    "ext4": (("noload", ""),),
+    "xfs": (("norecovery", ""), ("nouuid", "")),
+    "btrfs": (("rescue", "nologreplay"),),
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
@@ -70,34 +97,6 @@ def of_names(names: Iterable[str]) -> Contents:
     """Contents of a directory; the names are read as far as they are counted."""
     read = list(islice(names, COUNTED))
     return Contents(names=tuple(sorted(read)[:SHOWN]), count=len(read))
-
-
-ENDS = 1024 * 1024
-"""Bytes at both ends of a device that are zero on a blank one: file systems and partition tables begin there."""
-
-SAMPLES = 64
-"""Places between the ends that are read too. A drive with a head needs about half a second for them, and data that
-fills a tenth of the device at random is missed once in a thousand."""
-
-SAMPLE = 4096
-_BACKUPS = tuple(place * 1024**2 for place in (64, 128, 384, 256 * 1024))
-"""Where btrfs and ext4 keep copies of what they have at the start, on devices that are long enough."""
-
-EXT = ("ext2", "ext3", "ext4")
-TOOL_SECONDS = 10.0
-_ZEROES = bytes(ENDS)
-
-_libc = ctypes.CDLL(None, use_errno=True)
-_syscall = _libc.syscall
-_syscall.restype = ctypes.c_long
-_FSOPEN, _FSCONFIG, _FSMOUNT = 430, 431, 432
-_CLOEXEC, _SET_FLAG, _SET_STRING, _CREATE = 1, 0, 1, 6
-_RDONLY_NOSUID_NODEV_NOEXEC = 0x1 | 0x2 | 0x4 | 0x8
-_OPTIONS = {
-    "ext4": (("noload", ""),),
-    "xfs": (("norecovery", ""), ("nouuid", "")),
-    "btrfs": (("rescue", "nologreplay"),),
-}
 
 
 def not_looked_into(device: BlockDevice) -> Contents | None:

@@ -31,6 +31,10 @@ LOOK_SECONDS = 10.0
 LOOPS_SECONDS = 0.2
 """For how long the list of loop devices is taken as it is: a scan of 200 disks reads it a few times, not 200 times."""
 
+_AT_FDCWD, _DONT_SYNC, _TYPE = -100, 0x4000, 0x1
+_MODE, _RDEV = 28, 128
+_libc = ctypes.CDLL(None)
+
 
 class Devices(Protocol):
     """Block devices of this machine."""
@@ -232,11 +236,6 @@ def refuse_another(fd: int, device: BlockDevice, when: str) -> None:
         or (device.sequence and sequence_of(fd) != device.sequence)
     ):
         raise errors.DeviceChanged(f"{device.path} became another disk {when}")
-
-
-_AT_FDCWD, _DONT_SYNC, _TYPE = -100, 0x4000, 0x1
-_MODE, _RDEV = 28, 128
-_libc = ctypes.CDLL(None)
 
 
 class Openers(Protocol):

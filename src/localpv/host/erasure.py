@@ -36,6 +36,15 @@ _fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int6
 _CANNOT = (errno.EOPNOTSUPP, errno.ENOTTY, errno.EINVAL, errno.ENOSYS)
 """What the kernel says of a device that cannot do something, in different releases."""
 
+ASK_SECONDS = 30.0
+ERASE_SECONDS = 24 * 3600.0
+"""The largest drives name half a day themselves."""
+
+_PASSWORD = "localpv"
+"""ATA wants one for the time of the erasure; the erasure removes it."""
+
+_HAS_PASSWORD = "somebody has set a password on it"
+
 
 def zero(fd: int, size: int, control: Control, *, passes: int, offload: bool) -> None:
     """Zeroes over everything; by the device itself where it can (`offload`), which saves the bus and our processor."""
@@ -136,16 +145,6 @@ def punch(fd: int, size: int, control: Control) -> bool:
             raise OSError(number, os.strerror(number))
     os.fsync(fd)
     return True
-
-
-ASK_SECONDS = 30.0
-ERASE_SECONDS = 24 * 3600.0
-"""The largest drives name half a day themselves."""
-
-_PASSWORD = "localpv"
-"""ATA wants one for the time of the erasure; the erasure removes it."""
-
-_HAS_PASSWORD = "somebody has set a password on it"
 
 
 async def check_ata(device: BlockDevice) -> None:

@@ -21,6 +21,15 @@ from localpv.host.feeds import Feed
 from localpv.host.model.devices import DeviceNumber
 from localpv.host.workers import Workers
 
+LOOK_SECONDS = 10.0
+
+_CREATE, _DELETE, _MOVED, _ATTRIB = 0x100, 0x200, 0xC0, 0x4
+_DELETE_SELF, _MOVE_SELF, _ONLYDIR = 0x400, 0x800, 0x01000000
+_IGNORED, _OVERFLOW = 0x8000, 0x4000
+_MASK = _CREATE | _DELETE | _MOVED | _ATTRIB | _DELETE_SELF | _MOVE_SELF | _ONLYDIR
+_TRIES = 8
+_HEAD = struct.Struct("iIII")
+
 
 class FileKind(StrEnum):
     """What an entry is once links are followed."""
@@ -53,16 +62,6 @@ class Capacity:
     """Room of a file system."""
 
     total_bytes: int
-
-
-LOOK_SECONDS = 10.0
-
-_CREATE, _DELETE, _MOVED, _ATTRIB = 0x100, 0x200, 0xC0, 0x4
-_DELETE_SELF, _MOVE_SELF, _ONLYDIR = 0x400, 0x800, 0x01000000
-_IGNORED, _OVERFLOW = 0x8000, 0x4000
-_MASK = _CREATE | _DELETE | _MOVED | _ATTRIB | _DELETE_SELF | _MOVE_SELF | _ONLYDIR
-_TRIES = 8
-_HEAD = struct.Struct("iIII")
 
 
 class Folders(Protocol):

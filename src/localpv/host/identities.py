@@ -28,6 +28,14 @@ from localpv.host.sysfs import Attributes
 TWINS_SECONDS = 1.0
 """For how long the list of devices is taken as it is: a scan of 200 disks reads it a few times, not 200 times."""
 
+_BLKGETSIZE64 = 0x80081272
+_BLKGETDISKSEQ = 0x80081280
+
+_ABOUT_CONTENTS = ("lvm-pv-uuid-",)
+"""Links below by-id that udev makes from what is written on the device: whoever has the volume can make them."""
+
+_NOTHING = blkid.Found()
+
 
 class Twins:
     """Looks through all devices that the kernel has, and reads none of them: one that hangs must not hold up others."""
@@ -100,16 +108,6 @@ class Twins:
                 found |= new
                 waiting += new
         return found
-
-
-_BLKGETSIZE64 = 0x80081272
-_BLKGETDISKSEQ = 0x80081280
-
-_ABOUT_CONTENTS = ("lvm-pv-uuid-",)
-"""Links below by-id that udev makes from what is written on the device: whoever has the volume can make them."""
-
-
-_NOTHING = blkid.Found()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

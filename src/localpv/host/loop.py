@@ -38,6 +38,8 @@ TURN_SECONDS = 1.0
 NAME_BYTES = 63
 """Longest name that the kernel keeps with a loop device."""
 
+CALL_SECONDS = 10.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
@@ -192,9 +194,6 @@ def attached(file: Path, *, read_only: bool = False, partitions: bool = False, b
         yield device
     finally:
         detach(device)
-
-
-CALL_SECONDS = 10.0
 
 
 class Holders(Protocol):

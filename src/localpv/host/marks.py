@@ -30,6 +30,15 @@ _SHARED = {"twins"}
 _RESIZED = {"size_bytes"}
 """A disk that grew or shrank still has the data."""
 
+ATTRIBUTES = ("trusted.localpv.volume", "user.localpv.volume")
+"""The first can be seen and changed by the machine's administrator only; the second is for file systems without it."""
+
+FILE = ".localpv-used-"
+"""How files begin that mark devices; the UID of the volume follows."""
+
+CALL_SECONDS = 10.0
+_NONE = (errno.ENOTSUP, errno.EPERM, errno.ENOSPC)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
@@ -64,14 +73,6 @@ class Mark:
         return {one.field for one in self.identity.mismatches(now, contents=False)}
 
 
-ATTRIBUTES = ("trusted.localpv.volume", "user.localpv.volume")
-"""The first can be seen and changed by the machine's administrator only; the second is for file systems without it."""
-
-FILE = ".localpv-used-"
-"""How files begin that mark devices; the UID of the volume follows."""
-
-CALL_SECONDS = 10.0
-_NONE = (errno.ENOTSUP, errno.EPERM, errno.ENOSPC)
 _UNREADABLE = Mark(volume="(unreadable mark)", uid="")
 """Of devices its entry is the name of the file: only a person can say which device it was of."""
 

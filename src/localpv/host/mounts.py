@@ -16,6 +16,8 @@ from typing import Protocol
 from localpv.host.feeds import Feed
 from localpv.host.model.devices import DeviceNumber
 
+_ESCAPE = re.compile(rb"\\([0-7]{3})")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mount:
@@ -77,9 +79,6 @@ class MountTable:
     def of(self, device: DeviceNumber) -> tuple[Mount, ...]:
         """Every place where this device is mounted."""
         return tuple(mount for mount in self.mounts if mount.device == device)
-
-
-_ESCAPE = re.compile(rb"\\([0-7]{3})")
 
 
 class Mounts(Protocol):

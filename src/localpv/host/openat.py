@@ -33,6 +33,8 @@ _syscall = _libc.syscall
 _syscall.restype = ctypes.c_long
 _usable = True
 
+_STEP = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+
 
 class Numbers(NamedTuple):
     """What tells an open directory from others at this moment: another one put or mounted in its place differs."""
@@ -105,9 +107,6 @@ def mount_id(fd: int) -> int:
             if line.startswith("mnt_id:"):
                 return int(line[7:])
     raise OSError(errno.ENOTSUP, "the kernel does not tell the mount of an open file")
-
-
-_STEP = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,6 +28,14 @@ RUNTIME, MONITOR = "runc", "conmon"
 GOING_SECONDS = 5.0
 """How long a monitor may stay when its container is gone."""
 
+SECONDS = 60.0
+"""How long the runtime may take for one step; a container that is created on a hung volume takes for ever."""
+
+MAKING_SECONDS, LOOK_SECONDS = 10.0, 0.02
+"""How long a container that is being made is waited for before it is deleted, and how often it is looked at."""
+
+_MESSAGE = re.compile(r'level=error msg="((?:[^"\\]|\\.)*)"')
+
 
 def _ended(folder: Path) -> tuple[int | None, datetime | None]:
     """The exit code that a monitor has left in the folder of its container, and when it did."""
@@ -108,13 +116,6 @@ async def _gone(monitor: int, id_: str) -> None:
         os.close(fd)
 
 
-SECONDS = 60.0
-"""How long the runtime may take for one step; a container that is created on a hung volume takes for ever."""
-
-MAKING_SECONDS, LOOK_SECONDS = 10.0, 0.02
-"""How long a container that is being made is waited for before it is deleted, and how often it is looked at."""
-
-
 class _Seccomp(msgspec.Struct):
     enabled: bool | None = None
 
@@ -128,9 +129,6 @@ class _Features(msgspec.Struct, rename="camel"):
 
     mount_options: tuple[str, ...] | None = None
     linux: _Linux = msgspec.field(default_factory=_Linux)
-
-
-_MESSAGE = re.compile(r'level=error msg="((?:[^"\\]|\\.)*)"')
 
 
 class RuncContainers:

@@ -32,6 +32,10 @@ SHM_BYTES = 64 * 1024 * 1024
 _NAMESPACE_KIND = 0xB703
 _SET_INTERFACE_FLAGS, _UP = 0x8914, 0x1
 
+ROOT_SECONDS = 120.0
+
+log = logging.getLogger(__name__)
+
 
 class Sandboxes(Protocol):
     """Namespaces and shared memory of pods, each pod in a folder of its own."""
@@ -138,11 +142,6 @@ def _entries(folder: Path) -> list[Path]:
         return [*folder.iterdir()]
     except FileNotFoundError:
         return []
-
-
-ROOT_SECONDS = 120.0
-
-log = logging.getLogger(__name__)
 
 
 class Layers(Protocol):

@@ -32,6 +32,24 @@ STALL_SECONDS = 60.0
 
 _READ_WRITE, _READ, _ENTER, _INHERIT = 0o660, 0o440, 0o110, stat.S_ISGID
 
+CALL_SECONDS = 30.0
+
+_DATA, _NEXT = "..data", "..data_tmp"
+
+LOOK_SECONDS = 10.0
+
+KINDS: dict[str, tuple[str, Callable[[int], bool]]] = {
+    "": ("anything", lambda mode: True),
+    "Directory": ("a directory", stat.S_ISDIR),
+    "DirectoryOrCreate": ("a directory", stat.S_ISDIR),
+    "File": ("a file", stat.S_ISREG),
+    "FileOrCreate": ("a file", stat.S_ISREG),
+    "Socket": ("a socket", stat.S_ISSOCK),
+    "CharDevice": ("a character device", stat.S_ISCHR),
+    "BlockDevice": ("a block device", stat.S_ISBLK),
+}
+"""What a hostPath volume can ask for. Without a kind, what is missing becomes a directory, as container runtimes do."""
+
 
 class Ownership(Protocol):
     """Groups of files."""
@@ -186,11 +204,6 @@ def _inode(fd: int) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-CALL_SECONDS = 30.0
-
-_DATA, _NEXT = "..data", "..data_tmp"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class File:
     """One file of a set."""
@@ -298,21 +311,6 @@ def _tidy(folder: Path, now: Path, files: Mapping[str, File]) -> bool:
             os.symlink(f"{_DATA}/{name}", folder / name)
             changed = True
     return changed
-
-
-LOOK_SECONDS = 10.0
-
-KINDS: dict[str, tuple[str, Callable[[int], bool]]] = {
-    "": ("anything", lambda mode: True),
-    "Directory": ("a directory", stat.S_ISDIR),
-    "DirectoryOrCreate": ("a directory", stat.S_ISDIR),
-    "File": ("a file", stat.S_ISREG),
-    "FileOrCreate": ("a file", stat.S_ISREG),
-    "Socket": ("a socket", stat.S_ISSOCK),
-    "CharDevice": ("a character device", stat.S_ISCHR),
-    "BlockDevice": ("a block device", stat.S_ISBLK),
-}
-"""What a hostPath volume can ask for. Without a kind, what is missing becomes a directory, as container runtimes do."""
 
 
 class NodePaths(Protocol):

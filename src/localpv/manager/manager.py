@@ -21,9 +21,7 @@ from localpv.config.settings import Configuration
 from localpv.disk import labels
 from localpv.disk.records import Records
 from localpv.manager.agents import HasLooked, nobody
-from localpv.manager.conditions import Reports
 from localpv.manager.disk_index import View
-from localpv.manager.metrics import Figures
 from localpv.manager.nodes import Nodes, OneNode
 from localpv.manager.publish import adoption, names, ownership
 from localpv.manager.publish.class_warnings import Cautions
@@ -35,7 +33,9 @@ from localpv.manager.release.jobs import Jobs
 from localpv.manager.release.node_loss import NodeLoss
 from localpv.manager.release.releaser import Releaser
 from localpv.manager.volumes import ApiVolumes
-from localpv.observe.events import ApiEvents
+from localpv.observe.conditions import DiskConditions
+from localpv.observe.publishing import Publications
+from localpv.observe.recorder import ApiRecorder
 from localpv.runtime.backoff import Backoff
 from localpv.runtime.clock import Clock
 from localpv.runtime.controller import Controller, Done, LookAgain, Outcome, Reconcile
@@ -60,10 +60,9 @@ class Manager:
         configuration: Configuration,
         clock: Clock,
         node: str = "",
-        component: str = "localpv-manager",
         has_looked: HasLooked = nobody,
         workers: int = WORKERS,
-        figures: Figures | None = None,
+        recorder: Publications | None = None,
         observe: Observing = unobserved,
         jobs: Jobs | None = None,
         notices: Sequence[tuple[str, str]] = (),
@@ -82,27 +81,25 @@ class Manager:
         self._one_node = OneNode(client.objects(Node), node, clock=clock) if node else None
         self._nodes: Nodes = self._one_node or informers.informer(Node)
         self._classes = informers.informer(StorageClass)
-        self._events = ApiEvents(client, component=component, clock=clock)
-        reports = Reports(records=records, events=self._events, clock=clock)
-        self._cautions = Cautions(reports=reports, events=self._events, surroundings=self)
+        self._recorder = recorder or Publications(to=ApiRecorder(client, component="localpv-manager", clock=clock))
+        conditions = DiskConditions(records=records, recorder=self._recorder, clock=clock)
+        self._cautions = Cautions(conditions=conditions, recorder=self._recorder, surroundings=self)
         self._publisher = Publisher(
             records=records,
             volumes=self._volumes,
             surroundings=self,
-            reports=reports,
-            events=self._events,
-            figures=figures,
+            conditions=conditions,
+            recorder=self._recorder,
         )
         self._releaser = Releaser(
             records=records,
             volumes=self._volumes,
             owns=ownership.owns,
             surroundings=self,
-            reports=reports,
-            events=self._events,
+            conditions=conditions,
+            recorder=self._recorder,
             clock=clock,
             in_job=self._in_job,
-            figures=figures,
         )
         self._node_loss = NodeLoss(
             client,
@@ -111,11 +108,10 @@ class Manager:
             is_ours=self._is_ours,
             remembers=self._remembers,
             surroundings=self,
-            events=self._events,
+            recorder=self._recorder,
             clock=clock,
-            figures=figures,
         )
-        self._holding = Holding(volumes=self._volumes, disk_of=self._disks.of_volume, events=self._events)
+        self._holding = Holding(volumes=self._volumes, disk_of=self._disks.of_volume, recorder=self._recorder)
         self._taints = Taints(
             client, nodes=self._nodes, disks=self._disks.of_node, has_looked=has_looked, surroundings=self
         )
@@ -182,7 +178,7 @@ class Manager:
         self._nodes.add_event_handler(self._node_changed)
         self._classes.add_event_handler(self._class_changed)
         group = Group(clock=self._clock)
-        group.add("events", self._events.run)
+        group.add("events", self._recorder.run)
         if self._one_node is not None:
             group.add("node", self._one_node.run)
         # Volumes are selected by their label: those of the classic provisioner get theirs before disks are looked at.
@@ -256,7 +252,7 @@ class Manager:
             )
             log.warning("volumes are not held reason=%s", message)
             if (node := self._nodes.get(self._node)) is not None:
-                self._events.tell(node, "VolumesNotHeld", message, warning=True)
+                self._recorder.event(node, "VolumesNotHeld", message, warning=True)
 
     async def _adopt(self) -> None:
         objects = self._client.objects(PersistentVolume)
@@ -324,7 +320,7 @@ class Manager:
         self._tainted.add(node.key)
         if old is None and node.key == self._node:
             for reason, message in self._notices:
-                self._events.tell(node, reason, message, warning=True)
+                self._recorder.event(node, reason, message, warning=True)
         for disk in self._disks.of_node(node.key):
             self._queue.add(disk.key)
         if new is None or old is None or old.metadata.labels != new.metadata.labels:

@@ -12,7 +12,7 @@ from localpv.api import well_known
 from localpv.api.kinds import PersistentVolume, PersistentVolumeClaim
 from localpv.client.client import Client
 from localpv.observe import claim_events
-from localpv.observe.events import ApiEvents
+from localpv.observe.recorder import ApiRecorder
 from localpv.runtime.clock import Clock
 from localpv.runtime.controller import Controller, Done, Outcome
 from localpv.runtime.group import Group
@@ -30,13 +30,10 @@ class Modes:
     def __init__(self, client: Client, *, informers: VolumeInformers, clock: Clock) -> None:
         self._clock = clock
         self._volumes, self._claims, self._volume_index = informers.volumes, informers.claims, informers.volume_index
-        self._events = ApiEvents(client, component=claim_events.COMPONENT, clock=clock)
+        self._recorder = ApiRecorder(client, component=claim_events.COMPONENT, clock=clock)
         self._queue: WorkQueue[str] = WorkQueue(clock=clock)
         self._waiting: dict[tuple[str, str], set[str]] = {}
         """Keys of claims that wait and were not told, by class and mode."""
-
-        self._told: dict[str, str] = {}
-        """By claim, the message that it was told."""
 
         self._ready = asyncio.Event()
 
@@ -50,7 +47,7 @@ class Modes:
         self._claims.add_event_handler(self._claim_changed)
         self._volumes.add_event_handler(self._volume_changed)
         group = Group(clock=self._clock)
-        group.add("events", self._events.run)
+        group.add("events", self._recorder.run)
         group.add("modes", Controller("modes", self._look, queue=self._queue, clock=self._clock).run)
         await group.run(on_ready=self._ready.set)
 
@@ -63,9 +60,7 @@ class Modes:
             return Done()
         told = claim_events.differs_in_mode(volume, claim)
         self._waiting.get(_place(claim), set()).discard(key)
-        if self._told.get(key) != told.message:
-            self._told[key] = told.message
-            self._events.tell(claim, told.reason, told.message, warning=told.warning)
+        self._recorder.event_once(claim, told)
         return Done()
 
     def _claim_changed(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
@@ -74,7 +69,7 @@ class Modes:
         if new is None or not _waits(new):
             self._leave(new or old)
             return
-        if new.key not in self._told:
+        if not self._recorder.was_told(new.key):
             self._waiting.setdefault(_place(new), set()).add(new.key)
         self._queue.add_after(new.key, PATIENCE_SECONDS)
 
@@ -87,7 +82,7 @@ class Modes:
 
     def _leave(self, claim: PersistentVolumeClaim | None) -> None:
         assert claim is not None
-        self._told.pop(claim.key, None)
+        self._recorder.forget(claim.key)
         place = _place(claim)
         keys = self._waiting.get(place, set())
         keys.discard(claim.key)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from localpv.api.kinds import PersistentVolume, PersistentVolumeClaim, StorageClass
-from localpv.observe.events import Events
+from localpv.observe.recorder import Notice
 from localpv.volume import fit
 from localpv.volume.fit import Mismatch
 
@@ -17,46 +16,18 @@ VOLUME_MISMATCH = "VolumeMismatch"
 PROVISIONING_FAILED = "ProvisioningFailed"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Telling:
-    """One event."""
-
-    reason: str
-    message: str
-    warning: bool = False
-
-
-class Teller:
-    """Tells events, and the same about the same object only once."""
-
-    def __init__(self, events: Events) -> None:
-        self._events = events
-        self._told: dict[str, Sequence[Telling]] = {}
-        """By object, what was told last."""
-
-    def tell(self, about: PersistentVolumeClaim | PersistentVolume, why: Sequence[Telling]) -> None:
-        if self._told.get(about.key) != why:
-            self._told[about.key] = why
-            for one in why:
-                self._events.tell(about, one.reason, one.message, warning=one.warning)
-
-    def forget(self, key: str) -> None:
-        """What was told before says nothing about what comes now."""
-        self._told.pop(key, None)
-
-
-def waits_for_pod(pods: Sequence[str]) -> Telling:
+def waits_for_pod(pods: Sequence[str]) -> Notice:
     """A claim of a class that waits, and the pods that use it and have no node yet."""
     if not pods:
         message = "waiting for first consumer to be created before binding"
-        return Telling(reason="WaitForFirstConsumer", message=message)
+        return Notice(reason="WaitForFirstConsumer", message=message)
     named = f"pod {pods[0]}" if len(pods) == 1 else f"pods {','.join(pods)}"
-    return Telling(reason="WaitForPodScheduled", message=f"waiting for {named} to be scheduled")
+    return Notice(reason="WaitForPodScheduled", message=f"waiting for {named} to be scheduled")
 
 
 def no_volume(
     claim: PersistentVolumeClaim, storage_class: StorageClass | None, misses: Counter[Mismatch]
-) -> list[Telling]:
+) -> list[Notice]:
     """No volume suits the claim, and nobody makes one."""
     name = fit.class_of(claim)
     found = []
@@ -64,33 +35,33 @@ def no_volume(
         message = "no persistent volumes available for this claim and no storage class is set"
         if misses:
             message += f": of the free volumes without a class {_listed(misses)}"
-        return [Telling(reason=FAILED_BINDING, message=message)]
+        return [Notice(reason=FAILED_BINDING, message=message)]
     if storage_class is None:
         message = f'storageclass.storage.k8s.io "{name}" not found'
     else:
         message = f"no volume is free for this claim, and {storage_class.provisioner} makes none"
-    found.append(Telling(reason=PROVISIONING_FAILED, message=message, warning=True))
+    found.append(Notice(reason=PROVISIONING_FAILED, message=message, warning=True))
     if misses:
         message = f"none of the free volumes of class {name} suits the claim: {_listed(misses)}"
-        found.append(Telling(reason=FAILED_BINDING, message=message, warning=True))
+        found.append(Notice(reason=FAILED_BINDING, message=message, warning=True))
     return found
 
 
-def external(provisioner: str) -> Telling:
+def external(provisioner: str) -> Notice:
     message = (
         f"waiting for {provisioner} to make a volume, or for an administrator to do so;"
         " if it takes long, see whether that provisioner is running"
     )
-    return Telling(reason="ExternalProvisioning", message=message)
+    return Notice(reason="ExternalProvisioning", message=message)
 
 
-def mismatched(volume: PersistentVolume, wrong: Mismatch) -> Telling:
+def mismatched(volume: PersistentVolume, wrong: Mismatch) -> Notice:
     """The claim asks for a volume by name that cannot be its own."""
     message = f'the volume "{volume.key}" that this claim asks for is {wrong.value}'
-    return Telling(reason=VOLUME_MISMATCH, message=message, warning=True)
+    return Notice(reason=VOLUME_MISMATCH, message=message, warning=True)
 
 
-def other_mode(volume: PersistentVolume, claim: PersistentVolumeClaim) -> tuple[Telling, Telling]:
+def other_mode(volume: PersistentVolume, claim: PersistentVolumeClaim) -> tuple[Notice, Notice]:
     """For the claim, and for the volume that is reserved for it but of the other mode."""
     modes = (
         f"the volume has volumeMode {volume.spec.volume_mode or fit.FILESYSTEM},"
@@ -99,38 +70,38 @@ def other_mode(volume: PersistentVolume, claim: PersistentVolumeClaim) -> tuple[
     for_claim = f'volume "{volume.key}" is reserved for this claim and cannot be bound: {modes}'
     for_volume = f'cannot be bound to claim "{claim.key}": {modes}'
     return (
-        Telling(reason=VOLUME_MISMATCH, message=for_claim, warning=True),
-        Telling(reason=VOLUME_MISMATCH, message=for_volume, warning=True),
+        Notice(reason=VOLUME_MISMATCH, message=for_claim, warning=True),
+        Notice(reason=VOLUME_MISMATCH, message=for_volume, warning=True),
     )
 
 
-def differs_in_mode(volume: PersistentVolume, claim: PersistentVolumeClaim) -> Telling:
+def differs_in_mode(volume: PersistentVolume, claim: PersistentVolumeClaim) -> Notice:
     """For a claim that waits: a free volume would do, if it were not for this."""
     message = (
         f'volume "{volume.key}" is free and suits this claim but for its volumeMode, which is'
         f" {volume.spec.volume_mode or fit.FILESYSTEM}: the claim asks for"
         f" {claim.spec.volume_mode or fit.FILESYSTEM}. If the mode of the claim is a mistake, make it anew"
     )
-    return Telling(reason=VOLUME_MISMATCH, message=message, warning=True)
+    return Notice(reason=VOLUME_MISMATCH, message=message, warning=True)
 
 
-def taken(name: str) -> Telling:
+def taken(name: str) -> Notice:
     message = f'volume "{name}" already bound to a different claim.'
-    return Telling(reason=FAILED_BINDING, message=message, warning=True)
+    return Notice(reason=FAILED_BINDING, message=message, warning=True)
 
 
-def not_there(name: str) -> Telling:
+def not_there(name: str) -> Notice:
     message = f'the volume "{name}" that this claim asks for does not exist'
-    return Telling(reason=FAILED_BINDING, message=message, warning=True)
+    return Notice(reason=FAILED_BINDING, message=message, warning=True)
 
 
-LOST_REFERENCE = Telling(
+LOST_REFERENCE = Notice(
     reason="ClaimLost", message="This claim was bound and names no volume any more; its data is lost.", warning=True
 )
-LOST_VOLUME = Telling(
+LOST_VOLUME = Notice(
     reason="ClaimLost", message="The volume of this claim does not exist any more; its data is lost.", warning=True
 )
-MISBOUND = Telling(
+MISBOUND = Notice(
     reason="ClaimMisbound", message="The volume that this claim names is bound to another claim.", warning=True
 )
 

@@ -12,7 +12,7 @@ from localpv.api.kinds.localdisk import LocalDisk
 from localpv.client import client as clients
 from localpv.disk.records.api import ApiRecords
 from localpv.disk.records.protocol import Records
-from localpv.observe.events import ApiEvents
+from localpv.observe.recorder import ApiRecorder
 from localpv.programs import configuring, node_parts, stopping
 from localpv.programs.configuring import Configured
 from localpv.programs.node_parts import Settings
@@ -32,19 +32,19 @@ async def run(settings: Settings, disk: str) -> None:
         configured = Configured(read, clock=clock)
         await configured.load()
         records = ApiRecords(client, node=settings.node, clock=clock)
-        events = ApiEvents(client, component="localpv-agent", clock=clock)
+        recorder = ApiRecorder(client, component="localpv-agent", clock=clock)
         parts = node_parts.cleaner(
             node=settings.node,
             records=records,
             configured=configured,
             state=settings.state,
             clock=clock,
-            events=events,
+            recorder=recorder,
             observed=Observed("agent"),
             only=disk,
         )
         group = Group(clock=clock)
-        group.add("events", events.run)
+        group.add("events", recorder.run)
         group.add("configuration", configured.run)
         group.add("cleaning", parts.run)
         stop = stopping.stop_signal()

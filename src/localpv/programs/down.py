@@ -17,7 +17,7 @@ from localpv import errors
 from localpv.engine.kubelet.paths import Places
 from localpv.engine.kubelet.shutdown import Shutdown
 from localpv.engine.kubelet.volumes import host_parts
-from localpv.engine.kubelet.volumes.teardown import Tearing
+from localpv.engine.kubelet.volumes.volume_manager import Teardown
 from localpv.engine.store.lock import FolderLock
 from localpv.host.mounts import KernelMounts
 from localpv.host.runc import RuncContainers
@@ -112,7 +112,7 @@ async def _end(data: Path, stored: Stored, grace_seconds: float | None, say: Say
             containers=RuncContainers(state=places.runtime),
             sandboxes=KernelSandboxes(workers=workers),
             layers=KernelLayers(workers=workers),
-            volumes=Tearing.below(places.layout, hands=kernel),
+            volumes=Teardown.below(places.layout, host=kernel),
             pods=stored.pods,
             clock=SystemClock(),
             say=say,
@@ -130,7 +130,7 @@ async def _end(data: Path, stored: Stored, grace_seconds: float | None, say: Say
         for mount in map(Path, await mounted(data))
         if before.pods in mount.parents
     }
-    tearing = Tearing.below(before.layout, hands=kernel)
+    tearing = Teardown.below(before.layout, host=kernel)
     failed = []
     for uid in sorted(pods):
         try:

@@ -16,6 +16,7 @@ from localpv.disk.records.api import ApiRecords
 from localpv.manager.agents import AgentPods
 from localpv.manager.manager import Manager
 from localpv.manager.release.jobs import Jobs
+from localpv.observe.recorder import ApiRecorder
 from localpv.programs import binding, configuring, operator, stopping
 from localpv.programs.configuring import Configured
 from localpv.programs.observing import Observed
@@ -55,7 +56,6 @@ async def run(settings: Settings) -> None:
     clock = SystemClock()
     observed = Observed("manager")
     requests = observed.requests(settings.connection.url)
-    figures = observed.publications()
     async with clients.connect(settings.connection, component="manager", observer=requests) as client:
         if settings.config is not None:
             read = configuring.from_folder(settings.config)
@@ -71,6 +71,7 @@ async def run(settings: Settings) -> None:
             clock=clock,
         )
 
+        recorder = observed.publications(ApiRecorder(client, component=LEASE, clock=clock))
         leading: Manager | None = None
 
         async def manage() -> None:
@@ -93,7 +94,7 @@ async def run(settings: Settings) -> None:
                 configuration=configured.current,
                 clock=clock,
                 has_looked=AgentPods(client, namespace=settings.namespace).have_looked,
-                figures=figures,
+                recorder=recorder,
                 observe=observed.queues,
                 jobs=jobs,
             )

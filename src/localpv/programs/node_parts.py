@@ -19,7 +19,7 @@ from localpv.host.trees import KernelTrees
 from localpv.host.uevents import KernelUevents
 from localpv.host.wiper import KernelWiper
 from localpv.host.workers import Workers
-from localpv.observe.events import ApiEvents, Events
+from localpv.observe.recorder import ApiRecorder, Recorder
 from localpv.programs.configuring import Configured
 from localpv.programs.observing import Observed
 from localpv.runtime.clock import Clock
@@ -72,7 +72,7 @@ def add_to(
     """Add discovery and cleaning of this machine to a group of components."""
     workers = Workers()
     mounts, devices = KernelMounts(), KernelDevices(workers=workers)
-    events = ApiEvents(client, component="localpv-agent", clock=clock)
+    recorder = ApiRecorder(client, component="localpv-agent", clock=clock)
     discovery = Discovery(
         node=node,
         records=records,
@@ -84,8 +84,7 @@ def add_to(
         workers=workers,
         clock=clock,
         configuration=configured.current,
-        metrics=observed.discoveries(),
-        events=events,
+        recorder=observed.discoveries(recorder),
         observe=observed.queues,
         ours=ours,
     )
@@ -96,13 +95,13 @@ def add_to(
         configured=configured,
         state=state,
         clock=clock,
-        events=events,
+        recorder=recorder,
         observed=observed,
         workers=workers,
         ours=ours,
     )
     configured.on_change(discovery.configure)
-    group.add("agent's events", events.run)
+    group.add("agent's events", recorder.run)
     group.add("discovery", discovery.run)
     group.add("cleaning", cleaning.run)
     return discovery
@@ -115,7 +114,7 @@ def cleaner(
     configured: Configured,
     state: Path,
     clock: Clock,
-    events: Events,
+    recorder: Recorder,
     observed: Observed,
     workers: Workers | None = None,
     only: str = "",
@@ -139,8 +138,7 @@ def cleaner(
         ),
         state_folder=state,
         clock=clock,
-        events=events,
-        metrics=observed.cleanings(),
+        recorder=observed.cleanings(recorder),
         observe=observed.queues,
         only=only,
         ours=ours,

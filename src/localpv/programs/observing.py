@@ -14,6 +14,7 @@ from localpv.observe.loop import Loop
 from localpv.observe.process import ProcessMetrics
 from localpv.observe.publishing import Publications
 from localpv.observe.queues import Queues
+from localpv.observe.recorder import Recorder
 from localpv.observe.registry import Registry
 from localpv.observe.requests import Requests
 from localpv.observe.storage_operations import StorageOperations
@@ -48,17 +49,19 @@ class Observed:
         """For the client of the program, with the address of its API server."""
         return Requests(self.registry, server=server)
 
-    def discoveries(self) -> Discoveries:
+    def discoveries(self, to: Recorder) -> Discoveries:
         """One for the whole program, whichever discovery works."""
         self._discoveries = self._discoveries or Discoveries(self.registry)
+        self._discoveries.pass_on_to(to)
         return self._discoveries
 
-    def cleanings(self) -> Cleanings:
+    def cleanings(self, to: Recorder) -> Cleanings:
         self._cleanings = self._cleanings or Cleanings(self.registry)
+        self._cleanings.pass_on_to(to)
         return self._cleanings
 
-    def publications(self) -> Publications:
-        return Publications(self.registry)
+    def publications(self, to: Recorder) -> Publications:
+        return Publications(self.registry, to)
 
     def storage_operations(self) -> StorageOperations:
         return StorageOperations(self.registry)

@@ -20,6 +20,7 @@ from localpv.disk.records.folder import FolderRecords
 from localpv.disk.records.protocol import Records
 from localpv.errors import Forbidden, NotFound
 from localpv.manager.manager import Manager
+from localpv.observe.recorder import ApiRecorder
 from localpv.programs import configuring, memory, node_parts, stopping
 from localpv.programs.configuring import Configured
 from localpv.programs.node_parts import Settings
@@ -100,9 +101,8 @@ def add_to(
         configuration=configured.current,
         clock=clock,
         node=node,
-        component="localpv-provisioner",
         has_looked=has_looked,
-        figures=observed.publications(),
+        recorder=observed.publications(ApiRecorder(client, component="localpv-provisioner", clock=clock)),
         observe=observed.queues,
         notices=notices,
     )

@@ -11,22 +11,22 @@ from localpv.api import kinds
 from localpv.client.client import Client
 from localpv.client.informer_factory import InformerFactory
 from localpv.client.objects import Selection
-from localpv.engine.kubelet import machine_info, node_status, unsupported
+from localpv.engine.kubelet import node_status, unsupported
 from localpv.engine.kubelet.access import PodAccess
-from localpv.engine.kubelet.images import busybox
+from localpv.engine.kubelet.images import store
 from localpv.engine.kubelet.images.store import Images
 from localpv.engine.kubelet.node_status import NodeKeeper
 from localpv.engine.kubelet.paths import Places
 from localpv.engine.kubelet.runner import PodRunner
 from localpv.engine.kubelet.volumes import host_parts
-from localpv.engine.kubelet.volumes.lookup import ApiLookup
+from localpv.engine.kubelet.volumes.claims import ApiLookup
 from localpv.engine.kubelet.volumes.volume_manager import PodVolumes
 from localpv.engine.scheduler import admission
 from localpv.host import mounts
 from localpv.host.runc import RuncContainers
 from localpv.host.sandboxes import KernelLayers, KernelSandboxes
 from localpv.host.workers import Workers
-from localpv.observe.events import ApiEvents
+from localpv.observe.recorder import ApiRecorder
 from localpv.programs.observing import Observed
 from localpv.runtime.clock import Clock
 from localpv.runtime.group import Group
@@ -48,7 +48,7 @@ async def add_to(
     places = Places.of(data)
     places.root.mkdir(parents=True, exist_ok=True, mode=0o750)
     containers = RuncContainers(state=places.runtime)
-    here = machine_info.read(places.root, runtime=await containers.version())
+    here = node_status.read_machine(places.root, runtime=await containers.version())
 
     def missing() -> tuple[str, ...]:
         return containers.missing() if os.geteuid() == 0 else (node_status.ROOT, *containers.missing())
@@ -61,10 +61,10 @@ async def add_to(
     _refuse_mounts_of_before(data)
     places.make()
     images = Images(places.images)
-    if await busybox.ensure(images) is None:
+    if await store.ensure_busybox(images) is None:
         log.warning("no busybox image: install the package busybox-static, or import one")
     workers = Workers()
-    events = ApiEvents(client, component="localpv", clock=clock)
+    recorder = ApiRecorder(client, component="localpv", clock=clock)
     lookup, features = ApiLookup(client, node=node), await containers.features()
 
     async def admit(pod: kinds.Pod) -> tuple[str, str] | None:
@@ -89,18 +89,18 @@ async def add_to(
         volumes=PodVolumes(
             root=places.run,
             disk=places.root,
-            hands=host_parts.on_this_machine(workers=workers),
+            host=host_parts.on_this_machine(workers=workers),
             lookup=lookup,
-            on_warning=lambda pod, reason, message: events.tell(pod, reason, message, warning=True),
+            on_warning=lambda pod, reason, message: recorder.event(pod, reason, message, warning=True),
             observer=observed.storage_operations(),
         ),
         sources=lookup,
-        events=events,
+        recorder=recorder,
         clock=clock,
         admit=admit,
         features=features,
     )
-    group.add("events of pods", events.run)
+    group.add("events of pods", recorder.run)
     group.add("pods", runner.run, ready=runner.pods.wait_synced)
     return PodAccess(records=runner.records, containers=containers, places=places)
 

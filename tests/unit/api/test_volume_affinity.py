@@ -113,11 +113,11 @@ def test_nobody_else_reads_the_node_affinity_of_a_volume() -> None:
     writers = {
         *(
             "engine/apiserver/kinds/persistentvolume.py",
-            "engine/apiserver/kinds/volume_spec.py",
+            "engine/apiserver/kinds/persistentvolume.py",
             "api/translate/manifests.py",
         ),
         *("manager/publish/persistent_volume.py", "manager/migrate/affinity.py"),
-        "engine/kubelet/volumes/unsupported.py",  # a list of the names of fields
+        "engine/kubelet/volumes/volume_spec.py",  # a list of the names of fields
     }
     # `nodeAffinity` of pods, which is another field of the same name.
     of_pods = {

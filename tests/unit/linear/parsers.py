@@ -11,7 +11,6 @@ from localpv.api import (
     jsonpath,
     media_types,
     names,
-    networks,
     node_selector,
     quantity,
     selectors,
@@ -30,24 +29,21 @@ from localpv.config import globs, reading, values
 from localpv.engine.apiserver import body, call, discovery, request_info, responses
 from localpv.engine.apiserver.auth import identity, tokens
 from localpv.engine.apiserver.kinds import (
-    configmap,
-    cron,
-    job_policies,
+    checks,
+    configuration,
+    job,
     network_checks,
-    pod_fields,
-    pod_names,
+    pod_env,
     pod_security,
+    service,
     service_addresses,
-    service_checks,
     stored_checks,
-    volume_paths,
     volume_sources,
     workload_common,
 )
 from localpv.engine.apiserver.tables import layout
-from localpv.engine.kubelet import environment, logs
-from localpv.engine.kubelet.images import references
-from localpv.engine.kubelet.volumes import downward
+from localpv.engine.kubelet import downward_api, environment, logs
+from localpv.engine.kubelet.images import store
 
 Parser = Callable[[str], object]
 
@@ -67,8 +63,8 @@ PARSERS: dict[str, Parser] = {
     "api.managed.entries.manager_from_user_agent": entries.manager_from_user_agent,
     "api.managed.entries.name_of": lambda text: entries.name_of(text, text),
     "api.managed.entries.validate_name": entries.validate_name,
-    "api.networks.read": networks.read,
-    "api.networks.read length": lambda text: networks.read(f"::/{text}"),
+    "engine.apiserver.kinds.checks.read_network": checks.read_network,
+    "engine.apiserver.kinds.checks.read_network length": lambda text: checks.read_network(f"::/{text}"),
     "api.quantity.canonical": quantity.canonical,
     "api.schema.duplicates.duplicate_fields": lambda text: duplicates.duplicate_fields(text.encode()),
     "api.schema.duplicates.findings": lambda text: duplicates.findings(text.encode(), _pod),
@@ -103,17 +99,19 @@ PARSERS: dict[str, Parser] = {
     "engine.apiserver.call.Call": lambda text: call.Call(kind=None, query={"n": text}).number("n"),  # type: ignore[arg-type]
     "engine.apiserver.discovery.version_order": discovery.version_order,
     "engine.apiserver.discovery.wants_aggregated": discovery.wants_aggregated,
-    "engine.apiserver.kinds.configmap.decoded_size": configmap.decoded_size,
-    "engine.apiserver.kinds.configmap.text_size": configmap.text_size,
-    "engine.apiserver.kinds.cron.wrong": cron.wrong,
-    "engine.apiserver.kinds.cron.wrong fields": lambda text: cron.wrong(f"{text} * * * *"),
-    "engine.apiserver.kinds.cron.wrong_zone": cron.wrong_zone,
-    "engine.apiserver.kinds.job_policies.intervals": lambda text: job_policies.intervals(text, 10),
-    "engine.apiserver.kinds.service_addresses.is_address": service_addresses.is_address,
-    "engine.apiserver.kinds.service_checks.wrong_external_address": (
-        lambda text: service_checks.wrong_external_address(text, "a")
+    "engine.apiserver.kinds.configuration.decoded_size": configuration.decoded_size,
+    "engine.apiserver.kinds.configuration.text_size": configuration.text_size,
+    "engine.apiserver.kinds.stored_checks.wrong_schedule": stored_checks.wrong_schedule,
+    "engine.apiserver.kinds.stored_checks.wrong_schedule fields": (
+        lambda text: stored_checks.wrong_schedule(f"{text} * * * *")
     ),
-    "engine.apiserver.kinds.service_checks.wrong_external_name": service_checks.wrong_external_name,
+    "engine.apiserver.kinds.stored_checks.wrong_zone": stored_checks.wrong_zone,
+    "engine.apiserver.kinds.job.intervals": lambda text: job.intervals(text, 10),
+    "engine.apiserver.kinds.service_addresses.is_address": service_addresses.is_address,
+    "engine.apiserver.kinds.service.wrong_external_address": (
+        lambda text: service.wrong_external_address(text, "a")
+    ),
+    "engine.apiserver.kinds.service.wrong_external_name": service.wrong_external_name,
     "engine.apiserver.kinds.volume_sources.csi_driver_name": lambda text: [*volume_sources.csi_driver_name(text, "a")],
     "engine.apiserver.responses.asked_form": responses.asked_form,
     "engine.apiserver.tables.layout.moment": layout.moment,
@@ -125,26 +123,26 @@ PARSERS: dict[str, Parser] = {
     "config.values.duration": values.duration,
     "config.values.parse": lambda text: values.parse("a", text, values.Notes()),
     "engine.kubelet.environment.expand": lambda text: environment.expand(text, {"a": "b"}),
-    "engine.kubelet.images.references.parse": references.parse,
-    "engine.kubelet.volumes.downward.quoted": downward.quoted,
+    "engine.kubelet.images.store.parse_reference": store.parse_reference,
+    "engine.kubelet.downward_api.quoted": downward_api.quoted,
     "engine.kubelet.logs.read_line": lambda text: logs.read_line(text.encode()),
     **{f"api.names.{name}": getattr(names, name) for name in
        ("config_map_key", "dns1035_label", "dns_label", "dns_subdomain", "label_value", "path_segment",
         "qualified_name")},
     **{f"api.schema.formats.check_of {name}": check for name, check in formats._CHECKS.items()},
-    **{f"engine.apiserver.kinds.pod_names.{name}": getattr(pod_names, name) for name in
+    **{f"engine.apiserver.kinds.checks.{name}": getattr(checks, name) for name in
        ("family", "header", "port_name", "pull_policy", "read_address", "variable")},
     **{f"engine.apiserver.kinds.network_checks.{name}": getattr(network_checks, name) for name in
        ("address", "controller", "host", "host_of_rule", "network")},
     **{f"engine.apiserver.kinds.stored_checks.{name}": getattr(stored_checks, name) for name in ("driver", "pool")},
-    "engine.apiserver.kinds.volume_paths.inside": lambda text: volume_paths.inside(text, "a"),
-    "engine.apiserver.kinds.volume_paths.inside_and_not_reserved": (
-        lambda text: volume_paths.inside_and_not_reserved(text, "a")
+    "engine.apiserver.kinds.checks.inside": lambda text: checks.inside(text, "a"),
+    "engine.apiserver.kinds.checks.inside_and_not_reserved": (
+        lambda text: checks.inside_and_not_reserved(text, "a")
     ),
-    "engine.apiserver.kinds.volume_paths.no_backsteps": lambda text: volume_paths.no_backsteps(text, "a"),
+    "engine.apiserver.kinds.checks.no_backsteps": lambda text: checks.no_backsteps(text, "a"),
     # Expressions of validators that have no function of their own.
     "engine.apiserver.kinds.pod_fields": lambda text: [
-        *pod_fields.field_ref({"apiVersion": "v1", "fieldPath": text}, "a", ())
+        *pod_env.field_ref({"apiVersion": "v1", "fieldPath": text}, "a", ())
     ],
     "engine.apiserver.kinds.pod_security": pod_security._is_sysctl,
     "engine.apiserver.kinds.volume_sources iqn": volume_sources._is_iqn,

@@ -17,11 +17,11 @@ from localpv.api.protobuf import encode
 from localpv.api.schema import structural, walk
 from localpv.engine.apiserver import body
 
-LARGEST = 300_000
-"""Bytes: a tenth of what a body may have."""
+LARGEST = 75_000
+"""Bytes: a fortieth of what a body may have."""
 
-MOST = 10_000
-"""Values: a fifth of what a body may have."""
+MOST = 2_500
+"""Values: a twentieth of what a body may have."""
 
 ALIASES = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
     f"{name}: &{name} [{','.join([f'*{before}'] * 9)}]\n" for before, name in zip("abcdefg", "bcdefgh", strict=True)
@@ -184,7 +184,7 @@ PATCHES: dict[str, Callable[[int], tuple[Any, Any]]] = {
     "add at the front": lambda n: ({"a": [0] * n * 5}, [{"op": "add", "path": "/a/0", "value": 0}] * (n // 5)),
     "add at the end": lambda n: ({"a": []}, [{"op": "add", "path": "/a/-", "value": 0}] * n),
     "remove the first": lambda n: ({"a": [0] * n}, [{"op": "remove", "path": "/a/0"}] * n),
-    "copy all": lambda n: ({"a": {"b": "c" * n}}, [{"op": "copy", "from": "/a", "path": "/a/d"}] * n),
+    "copy all": lambda n: ({"a": {"b": "c" * 9000}}, [{"op": "copy", "from": "/a", "path": "/a/d"}] * n),
     "test all": lambda n: ({"a": [0] * n}, [{"op": "test", "path": "/a", "value": [0] * n}]),
     "a long pointer": lambda n: ({"a": 0}, [{"op": "add", "path": "/a" * n, "value": 0}]),
     "tildes": lambda n: ({"a": 0}, [{"op": "add", "path": "/" + "~1~0" * n, "value": 0}]),
@@ -272,7 +272,7 @@ SCHEMAS: dict[str, Callable[[int], Any]] = {
         "properties": {f"k{i}": {"type": "string", "pattern": f"({i}"} for i in range(n // 10)}
     },
     "large patterns": lambda n: {
-        "properties": {f"k{i}": {"type": "string", "pattern": f"\\pL{{{i % 1000}}}"} for i in range(n // 10)}
+        "properties": {f"k{i}": {"type": "string", "pattern": f"\\pL{{{900 + i % 100}}}"} for i in range(n // 10)}
     },
     "defaults": lambda n: {"properties": {f"k{i}": {"type": "string", "default": "a"} for i in range(n)}},
 }

@@ -17,8 +17,8 @@ from localpv.engine.apiserver import body
 from localpv.engine.apiserver.call import Call
 from localpv.engine.apiserver.registry import Kind
 
-MOST = 2_000
-"""Elements. A rule that compares all with all takes a tenth of a second for as many, twenty times as long as others."""
+MOST = 1_000
+"""Elements. A rule that compares all with all shows with as many (test_growth)."""
 
 LARGE_BYTES = 500
 """An element of more than this takes long by itself: what compares all of it with all others shows with a quarter of

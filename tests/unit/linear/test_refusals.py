@@ -22,20 +22,20 @@ from localpv.engine.apiserver.registry import Kind
 from localpv.engine.apiserver.verbs import patch as patching
 from localpv.errors import ApiError
 
-LARGEST_ANSWER = 300 << 10
+LARGEST_ANSWER = 150 << 10
 """Bytes. A hundred findings with the longest paths, written twice."""
 
-MOST_TEXT = 4 << 20
+MOST_TEXT = 2 << 20
 """Characters of all errors together, the untold ones too: they are in memory at once. Eight times the body."""
 
 MOST_MEMORY = 16 << 20
 """Bytes that a refusal may take beside the body."""
 
-LARGEST_BODY = 512 << 10
+LARGEST_BODY = 256 << 10
 """Bytes. What says again all that is wrong with it is too long an answer by far."""
 
 LONG = "Wrong / " * 200
-MANY = 500
+MANY = 250
 
 Wrong = Callable[[Node, int], Any]
 WRONG: dict[str, Wrong] = {
@@ -44,7 +44,7 @@ WRONG: dict[str, Wrong] = {
     "the same short text": lambda node, number: _wrong(node, iter(("a",))),
     "other types": lambda node, number: {LONG: number} if node.type is Type.LIST else [[LONG]],
     "unknown fields": lambda node, number: {**_named(node), f"{number}{LONG}": 1},
-    "many unknown fields": lambda node, number: {**_named(node), **_unknown(1 if number else 10_000)},
+    "many unknown fields": lambda node, number: {**_named(node), **_unknown(1 if number else 5_000)},
 }
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.unit.linear import growth, parsers, shapes
 
-LONGEST = 100_000
-"""Characters. A parser that is quadratic takes seconds for as many; all bodies are bounded at thirty times that."""
+LONGEST = 25_000
+"""Characters. A parser that is quadratic shows with as many (test_growth); a body may have a hundred times that."""
 
 
 @pytest.mark.parametrize("name", sorted(parsers.PARSERS))

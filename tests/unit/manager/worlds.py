@@ -25,17 +25,19 @@ from localpv.api.kinds.localdisk import (
     LocalDisk,
     LocalDiskSpec,
     LocalDiskStatus,
+    OfferedVolume,
     Phase,
 )
 from localpv.api.objects import Object
 from localpv.config.settings import ClassSettings, Configuration
 from localpv.disk import labels as disk_labels
 from localpv.manager import volumes as offers
-from localpv.manager.conditions import Reports
-from localpv.manager.metrics import Silent
 from localpv.manager.publish import names, ownership
 from localpv.manager.publish.publisher import Publisher
 from localpv.manager.release.releaser import Releaser
+from localpv.observe.conditions import DiskConditions
+from localpv.observe.publishing import Publications
+from localpv.observe.recorder import Recorder
 from localpv.runtime.controller import Outcome
 from localpv.testing.clock import FakeClock
 
@@ -248,13 +250,14 @@ class FakeVolumes:
             raise errors.Conflict(read.key)
 
 
-class FakeEvents:
+class FakeEvents(Recorder):
     def __init__(self) -> None:
+        super().__init__()
         self.told: list[tuple[str, str, str]] = []
         self.warnings: list[tuple[str, str]] = []
         """About whom, and the reason, of those that were warnings."""
 
-    def tell(self, about: Kind, reason: str, message: str, *, warning: bool = False) -> None:
+    def event(self, about: Kind, reason: str, message: str, *, warning: bool = False, part: str = "") -> None:
         self.told.append((about.key, reason, message))
         if warning:
             self.warnings.append((about.key, reason))
@@ -263,29 +266,36 @@ class FakeEvents:
         return [reason for name, reason, _ in self.told if about in ("", name)]
 
 
-class FakeFigures(Silent):
+class FakeFigures(Publications):
     """Remembers what was counted."""
 
-    def __init__(self) -> None:
+    def __init__(self, to: Recorder) -> None:
+        super().__init__(to=to)
         self.counted: list[str] = []
 
-    def published(self, mode: str, *, seconds: float) -> None:
-        self.counted.append(f"published {mode}")
+    def created(self, disk: LocalDisk, *, seconds: float) -> None:
+        super().created(disk, seconds=seconds)
+        self.counted.append(f"published {disk.spec.volume_mode}")
 
-    def refused(self, mode: str) -> None:
-        self.counted.append(f"refused {mode}")
+    def refused(self, disk: LocalDisk, message: str) -> None:
+        super().refused(disk, message)
+        self.counted.append(f"refused {disk.spec.volume_mode}")
 
-    def withdrawn(self, mode: str) -> None:
-        self.counted.append(f"withdrawn {mode}")
+    def withdrawn(self, disk: LocalDisk, volume: PersistentVolume) -> None:
+        super().withdrawn(disk, volume)
+        self.counted.append(f"withdrawn {disk.spec.volume_mode}")
 
-    def ordered(self, mode: str) -> None:
-        self.counted.append(f"ordered {mode}")
+    def ordered(self, disk: LocalDisk, volume: OfferedVolume) -> None:
+        super().ordered(disk, volume)
+        self.counted.append(f"ordered {disk.spec.volume_mode}")
 
-    def deleted(self, disk: LocalDisk) -> None:
+    def deleted(self, disk: LocalDisk, volume: PersistentVolume) -> None:
+        super().deleted(disk, volume)
         self.counted.append(f"deleted {disk.spec.volume_mode}")
 
-    def recycled(self, mode: str) -> None:
-        self.counted.append(f"recycled {mode}")
+    def recycled(self, disk: LocalDisk, volume: PersistentVolume) -> None:
+        super().recycled(disk, volume)
+        self.counted.append(f"recycled {disk.spec.volume_mode}")
 
 
 def a_node(name: str = NODE, uid: str = NODE_UID, **more: Any) -> Node:
@@ -323,7 +333,7 @@ class World:
         self.records = FakeRecords(self.weather)
         self.volumes = FakeVolumes(self.weather)
         self.events = FakeEvents()
-        self.figures = FakeFigures()
+        self.figures = FakeFigures(self.events)
         self.surroundings = Surroundings()
         if configured:
             self.surroundings.configuration = Configuration(classes={CLASS: settings(**configured)})
@@ -348,14 +358,15 @@ class World:
     def restart(self) -> None:
         """A new process, which remembers nothing and has just loaded its caches."""
         self.weather.calls_left = None
-        reports = Reports(records=self.records, events=self.events, clock=self.clock)
+        counted, self.figures = self.figures.counted, FakeFigures(self.events)
+        self.figures.counted = counted
+        conditions = DiskConditions(records=self.records, recorder=self.figures, clock=self.clock)
         shared: dict[str, Any] = {
             "records": self.records,
             "volumes": self.volumes,
             "surroundings": self.surroundings,
-            "reports": reports,
-            "events": self.events,
-            "figures": self.figures,
+            "conditions": conditions,
+            "recorder": self.figures,
         }
         self.publisher = Publisher(**shared)
         self.releaser = Releaser(**shared, owns=ownership.owns, clock=self.clock)

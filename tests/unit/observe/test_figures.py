@@ -6,8 +6,15 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from tests.unit.volume.samples import volume
 
-from localpv.api.kinds import ObjectMeta, PersistentVolume, PersistentVolumeSpec, PersistentVolumeStatus
+from localpv.api.kinds import (
+    ObjectMeta,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PersistentVolumeSpec,
+    PersistentVolumeStatus,
+)
 from localpv.api.kinds.localdisk import (
     Cleaning,
     CleaningState,
@@ -118,9 +125,10 @@ def test_queues_are_counted_by_name_and_failures_by_kind() -> None:
 def test_cleanings_have_latency_and_errors_under_the_classic_names() -> None:
     registry = Registry()
     cleanings = Cleanings(registry)
-    cleanings.began("Block", "dd-zero")
-    cleanings.failed("Block", "dd-zero", "NotClean")
-    cleanings.verified("Block", "dd-zero", seconds=7200.0, size_bytes=1200 << 30)
+    disk, order = a_disk("a", mode="Block"), CleanOrder(volume_name="pv", volume_uid="u")
+    cleanings.started(disk, order, "dd-zero")
+    cleanings.failed(disk, order, "dd-zero", reason="NotClean", message="old data is left")
+    cleanings.verified(disk, order, "dd-zero", seconds=7200.0, size_bytes=1200 << 30)
     found, prefix = samples(registry), "local_volume_provisioner_persistentvolume_delete"
     assert found[f'{prefix}_failed_total{{mode="Block",type="process"}}'] == 1
     labels = 'mode="Block",type="process",capacity="1000G",cleanup_command="dd-zero"'
@@ -137,7 +145,8 @@ def test_refusals_to_wipe_are_there_from_the_start_and_count_as_failures() -> No
     cleanings = Cleanings(registry)
     name = 'localpv_clean_refused_total{reason="IdentityChanged"}'
     assert samples(registry)[name] == 0
-    cleanings.refused("Filesystem", "IdentityChanged")
+    order = CleanOrder(volume_name="pv", volume_uid="u")
+    cleanings.refused(a_disk("a"), order, reason="IdentityChanged", message="another disk")
     found = samples(registry)
     assert found[name] == 1
     failures = "local_volume_provisioner_persistentvolume_delete_failed_total"
@@ -148,16 +157,18 @@ def test_refusals_to_wipe_are_there_from_the_start_and_count_as_failures() -> No
 def test_volumes_made_and_deleted_have_latency_and_errors_under_the_classic_names() -> None:
     registry = Registry()
     told = Publications(registry)
-    told.published("Block", seconds=0.02)
-    told.refused("Block")
-    told.ordered("Block")
-    told.deleted(a_disk("a", mode="Block"))
-    told.recycled("Filesystem")
-    told.withdrawn("Filesystem")
-    told.volume_lost("Released")
-    told.volume_lost("Released", failed=True)
-    told.claim_lost()
-    told.claim_lost(failed=True)
+    block, files = a_disk("a", mode="Block"), a_disk("b")
+    pv, claim = volume(phase="Released"), PersistentVolumeClaim(metadata=ObjectMeta(name="data", namespace="default"))
+    told.created(block, seconds=0.02)
+    told.refused(block, "quota")
+    told.ordered(block, OfferedVolume(name="pv", uid="u"))
+    told.deleted(block, pv)
+    told.recycled(files, pv)
+    told.withdrawn(files, pv)
+    told.volume_lost(pv)
+    told.volume_lost(pv, failed=True)
+    told.claim_lost(pv, claim)
+    told.claim_lost(pv, claim, failed=True)
     found, prefix = samples(registry), "local_volume_provisioner_persistentvolume"
     assert found[f'{prefix}_discovery_total{{mode="Block"}}'] == 1
     assert found[f'{prefix}_discovery_duration_seconds_bucket{{mode="Block",le="0.025"}}'] == 1
@@ -183,7 +194,7 @@ def test_cleaning_in_a_job_is_told_by_the_manager_when_its_volume_goes() -> None
         started_at="2026-01-01T10:00:00Z",
         finished_at="2026-01-01T12:00:00Z",
     )
-    Publications(registry).deleted(a_disk("a", mode="Block", clean=order, cleaning=cleaning))
+    Publications(registry).deleted(a_disk("a", mode="Block", clean=order, cleaning=cleaning), volume())
     found, prefix = samples(registry), "local_volume_provisioner_persistentvolume_delete"
     assert found[f'{prefix}_total{{mode="Block",type="job"}}'] == 1
     labels = 'mode="Block",type="job",capacity="500G",cleanup_command="/scripts/shred.sh"'

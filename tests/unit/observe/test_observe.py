@@ -11,6 +11,7 @@ from tests import observe
 
 import localpv
 from localpv.observe.engine import Engine
+from localpv.observe.recorder import Recorder
 from localpv.observe.registry import Family
 from localpv.programs.configuring import Configured
 from localpv.programs.observing import Observed
@@ -28,9 +29,9 @@ def all_families() -> dict[str, Family]:
 
     observed = Observed("all")
     observed.requests("https://x")
-    observed.discoveries()
-    observed.cleanings()
-    observed.publications()
+    observed.discoveries(Recorder())
+    observed.cleanings(Recorder())
+    observed.publications(Recorder())
     observed.storage_operations()
     observed.configuration(Configured(never, clock=SystemClock()))  # type: ignore[arg-type]
     observed.node(SimpleNamespace(records={}, ignored={}), hung=lambda: 0, clock=FakeClock())  # type: ignore[arg-type]

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from localpv.agent.clean.events import Metrics, Silent
 from localpv.agent.clean.executor import Hands
 from localpv.agent.clean.locks import Locks
 from localpv.agent.clean.reconciler import Limits, Machine
@@ -14,7 +13,7 @@ from localpv.agent.clean.slots import Slots
 from localpv.api.kinds.localdisk import LocalDisk
 from localpv.config.settings import MOST_CLEANINGS_AT_ONCE, ClassSettings, Configuration
 from localpv.disk.records import Ours, Records, every_record
-from localpv.observe.events import Events
+from localpv.observe.cleaning import Cleanings
 from localpv.runtime.clock import Clock, SystemClock
 from localpv.runtime.controller import Controller
 from localpv.runtime.queue import Observing, WorkQueue, unobserved
@@ -35,8 +34,7 @@ class Cleaner:
         hands: Hands,
         state_folder: Path,
         clock: Clock | None = None,
-        events: Events | None = None,
-        metrics: Metrics | None = None,
+        recorder: Cleanings | None = None,
         observe: Observing = unobserved,
         limits: Limits | None = None,
         only: str = "",
@@ -54,8 +52,7 @@ class Cleaner:
             locks=Locks(state_folder / "locks"),
             slots=self._slots,
             clock=clock,
-            events=events or Silent(),
-            metrics=metrics or Silent(),
+            recorder=recorder or Cleanings(),
             limits=limits,
             only=only,
             ours=ours,

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 
 from localpv import errors
 from localpv.agent.clean import orders, paths, plans, states
-from localpv.agent.clean.events import Happening, Metrics
 from localpv.agent.clean.executor import Hands, Target
 from localpv.agent.clean.locks import Held, Locks
 from localpv.agent.clean.progress import OrderChanged, Watched
@@ -29,7 +28,7 @@ from localpv.api.kinds.localdisk import CleaningState, CleanOrder, DiskKind, Loc
 from localpv.config.settings import CLEANINGS_AT_ONCE, ClassSettings
 from localpv.disk.records import Ours, Records, every_record
 from localpv.host.model.methods import Progress
-from localpv.observe.events import Events
+from localpv.observe.cleaning import Cleanings
 from localpv.runtime.backoff import Backoff, KeyedBackoff
 from localpv.runtime.clock import Clock
 from localpv.runtime.controller import Done, LookAgain, Outcome
@@ -66,8 +65,7 @@ class Machine:
         locks: Locks,
         slots: Slots,
         clock: Clock,
-        events: Events,
-        metrics: Metrics,
+        recorder: Cleanings,
         limits: Limits,
         only: str = "",
         ours: Ours = every_record,
@@ -78,7 +76,7 @@ class Machine:
 
         self._node, self._records, self._classes = node, records, classes
         self._hands, self._locks, self._slots = hands, locks, slots
-        self._clock, self._events, self._metrics, self._limits = clock, events, metrics, limits
+        self._clock, self._recorder, self._limits = clock, recorder, limits
         self._patience: KeyedBackoff[str] = KeyedBackoff(first=1.0, most=15.0, jitter=0.1)
 
     async def step(self, name: str) -> Outcome:
@@ -148,16 +146,14 @@ class Machine:
         began, method = self._clock.monotonic(), words[0]
         status = states.running(disk, order, method=words, now=self._clock.now(), size=target.size_bytes)
         disk = await self._records.write_status(disk, status)
-        self._metrics.began(disk.spec.volume_mode, method)
-        self._tell(Happening.STARTED, disk, order, f"Cleaning of {disk.spec.path} with {method} has begun; "
-                   "the volume is deleted when it has finished, which can take long on a large disk.")  # fmt: skip
+        self._recorder.started(disk, order, method)
         watched = Watched(
             disk,
             order,
             records=self._records,
             clock=self._clock,
             hung_seconds=self._limits.hung_seconds if plans.tells_progress(plan) else self._limits.silent_seconds,
-            on_long=lambda progress: self._tell(Happening.RUNS_LONG, disk, order, _how_far(disk, progress)),
+            on_long=lambda progress: self._recorder.runs_long(disk, order, _how_far(disk, progress)),
             on_stall=lambda stalled: self._slots.lend() if stalled else self._slots.take_back(),
         )
         try:
@@ -166,8 +162,7 @@ class Machine:
             why = _reason(error)
             if not isinstance(error, errors.LocalpvError | OSError):
                 log.exception("unexpected error disk=%s", disk.metadata.name)
-            self._metrics.failed(disk.spec.volume_mode, method, why.word)
-            self._tell(Happening.FAILED, disk, order, f"Cleaning of {disk.spec.path} failed: {why.sentence}")
+            self._recorder.failed(disk, order, method, reason=why.word, message=why.sentence)
             await self._conclude(disk, lambda now: states.failed(now, why, now=self._clock.now()))
             return LookAgain(after=0.1)
         finally:
@@ -175,10 +170,7 @@ class Machine:
                 held.leave_to(watched.act)
         seconds = self._clock.monotonic() - began
         await self._conclude(disk, lambda now: states.verified(now, now=self._clock.now()))
-        self._metrics.verified(disk.spec.volume_mode, method, seconds=seconds, size_bytes=target.size_bytes)
-        self._tell(
-            Happening.FINISHED, disk, order, f"{disk.spec.path} is clean; it took {seconds:.0f} s with {method}."
-        )
+        self._recorder.verified(disk, order, method, seconds=seconds, size_bytes=target.size_bytes)
         return Done()
 
     async def _tidy_up(self, disk: LocalDisk) -> None:
@@ -216,8 +208,7 @@ class Machine:
         why = _reason(error)
         method = order.method
         if await self._write(disk, states.refused(disk, order, why, method=method)):
-            self._metrics.refused(disk.spec.volume_mode, why.word)
-            self._tell(Happening.FAILED, disk, order, f"{disk.spec.path} is not cleaned: {why.sentence}")
+            self._recorder.refused(disk, order, reason=why.word, message=why.sentence)
         return LookAgain(after=REFUSED_SECONDS)
 
     async def _wait(self, disk: LocalDisk, order: CleanOrder, why: Reason, method: tuple[str, ...]) -> Outcome:
@@ -243,10 +234,6 @@ class Machine:
     def _forget(self, name: str) -> None:
         self._slots.leave(name)
         self._patience.worked(name)
-
-    def _tell(self, what: Happening, disk: LocalDisk, order: CleanOrder, message: str) -> None:
-        log.info("%s disk=%s volume=%s message=%s", what, disk.metadata.name, order.volume_name, message)
-        self._events.tell(disk, what, message, warning=what is Happening.FAILED)
 
 
 def _kind(disk: LocalDisk) -> DiskKind:

@@ -21,7 +21,6 @@ from localpv.agent.discover import duplicates, phase, rules
 from localpv.agent.discover.entry import Place, Sighting
 from localpv.agent.discover.inventory import Roster
 from localpv.agent.discover.keeper import Keeper
-from localpv.agent.discover.metrics import Metrics, Silent, Untold
 from localpv.agent.discover.probe import NOTHING, Eyes, Facts
 from localpv.agent.discover.rules import Case
 from localpv.agent.discover.survey import IGNORED, Survey, Surveyor
@@ -36,7 +35,7 @@ from localpv.host.model.devices import DeviceNumber
 from localpv.host.mounts import Mounts
 from localpv.host.uevents import Uevent, Uevents
 from localpv.host.workers import Workers
-from localpv.observe.events import Events
+from localpv.observe.discovery import Discoveries
 from localpv.runtime.clock import Clock
 from localpv.runtime.controller import Controller, Done, LookAgain, Outcome
 from localpv.runtime.queue import Observing, WorkQueue, unobserved
@@ -93,8 +92,7 @@ class Discovery:
         configuration: Configuration | None = None,
         round_seconds: float = ROUND_SECONDS,
         settle_seconds: float = SETTLE_SECONDS,
-        metrics: Metrics | None = None,
-        events: Events | None = None,
+        recorder: Discoveries | None = None,
         observe: Observing = unobserved,
         ours: Ours = every_record,
     ) -> None:
@@ -103,8 +101,7 @@ class Discovery:
         self._clock = clock
         self._round_seconds = round_seconds
         self._settle_seconds = settle_seconds
-        self._metrics = metrics or Silent()
-        self._events = events or Untold()
+        self._recorder = recorder or Discoveries()
         self._surveyor = Surveyor(folders=folders, mounts=mounts, workers=workers, home=self._home)
         self._devices = devices
         self._eyes = Eyes(devices=devices, folders=folders, marks=marks)
@@ -279,14 +276,14 @@ class Discovery:
         except (errors.HostError, OSError) as error:
             # Not to be mistaken for an empty directory: everything stays as it is known.
             log.warning("directory cannot be read class=%s reason=%s", name, error)
-            self._metrics.unreadable(name)
+            self._recorder.unreadable(name)
             return LookAgain(after=AGAIN_SECONDS[-1])
         if self._classes.get(name) != settings:
             return Done()  # the change has asked for another survey
         self._take_over(name, survey)
         now = self._clock.monotonic()
         self._rest_until[name] = now + REST_FACTOR * (now - began)
-        self._metrics.surveyed(name, seconds=now - began)
+        self._recorder.surveyed(name, seconds=now - began)
         dangling = any(sighting.entry.kind is FileKind.DANGLING_LINK for sighting in survey.found.values())
         if dangling and now - self._told < UDEV_PATIENCE_SECONDS:
             return LookAgain(after=UDEV_SECONDS)
@@ -393,7 +390,7 @@ class Discovery:
         if status.phase == Phase.AVAILABLE and record.status.phase in ("", Phase.UNAVAILABLE):
             self._tell_found(place, record)
             if rules.not_blank(case):
-                self._events.tell(record, "ExistingDataAdopted", verdict.message, warning=True)
+                self._recorder.event(record, "ExistingDataAdopted", verdict.message, warning=True)
         if not verdict.eligible:
             self._roster.offered.discard(place)
         if (record.status.eligible, record.status.identity) != (status.eligible, status.identity):
@@ -416,7 +413,7 @@ class Discovery:
     def _tell_found(self, place: Place, record: LocalDisk) -> None:
         since = self._roster.seconds_since(place, self._clock.monotonic())
         if since < FRESH_SECONDS:
-            self._metrics.found(record.spec.volume_mode, seconds=since)
+            self._recorder.found(record.spec.volume_mode, seconds=since)
 
     async def _facts(self, place: Place, settings: ClassSettings, sighting: Sighting) -> Facts:
         record = self._keeper.records.get(place)

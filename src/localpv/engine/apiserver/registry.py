@@ -18,34 +18,24 @@ from localpv.api.stored_resources import STORED
 from localpv.engine.apiserver.auth.lookup import Objects
 from localpv.engine.apiserver.kinds import (
     admissionpolicy,
-    configmap,
-    controllerrevision,
+    configuration,
     csi,
     custom,
-    customresourcedefinition,
-    daemonset,
-    deployment,
     event,
     job,
-    lease,
     namespace,
     node,
     persistentvolume,
     persistentvolumeclaim,
     pod,
     rbac,
-    replicaset,
-    replicationcontroller,
-    secret,
     service,
     service_addresses,
-    serviceaccount,
-    statefulset,
     storageclass,
     stored,
-    volumeattachment,
     webhookconfiguration,
     workload_common,
+    workloads,
 )
 from localpv.engine.apiserver.kinds.base import Gates, Strategy
 from localpv.engine.apiserver.kinds.workload_common import BUILT_IN as SCALE
@@ -182,7 +172,7 @@ def kinds(*, gates: Gates, objects: Objects) -> tuple[Kinds, Catalogue]:
             load_node=partial(catalogue.node, resource.schema),
             to_stored=event.to_core if resource.group == "events.k8s.io" else None,
             from_stored=event.from_core if resource.group == "events.k8s.io" else None,
-            scale=replicationcontroller.SCALE if resource.kind == "ReplicationController" else workload_common.BUILT_IN,
+            scale=workloads.REPLICATION_SCALE if resource.kind == "ReplicationController" else workload_common.BUILT_IN,
         )
         for resource in (*BUILT_IN, *REVIEWS)
     ]
@@ -201,30 +191,30 @@ def _rules(gates: Gates, objects: Objects) -> dict[tuple[str, str], Callable[[],
         ("", "Pod"): pod.Pod,
         ("", "PersistentVolume"): partial(persistentvolume.PersistentVolume, gates=gates),
         ("", "PersistentVolumeClaim"): persistentvolumeclaim.PersistentVolumeClaim,
-        ("", "ConfigMap"): configmap.ConfigMap,
-        ("", "Secret"): secret.Secret,
-        ("", "ServiceAccount"): serviceaccount.ServiceAccount,
+        ("", "ConfigMap"): configuration.ConfigMap,
+        ("", "Secret"): configuration.Secret,
+        ("", "ServiceAccount"): rbac.ServiceAccount,
         ("", "Event"): event.CoreEvent,
         ("", "Service"): partial(
             service.Service,
             allocate=lambda: service_addresses.free_address(_used_addresses(objects)),
             allocate_port=lambda: service_addresses.free_port(_used_ports(objects)),
         ),
-        ("", "ReplicationController"): replicationcontroller.ReplicationController,
-        ("", "PodTemplate"): replicationcontroller.PodTemplate,
+        ("", "ReplicationController"): workloads.ReplicationController,
+        ("", "PodTemplate"): workloads.PodTemplate,
         ("events.k8s.io", "Event"): event.GroupEvent,
         (storage, "StorageClass"): storageclass.StorageClass,
         (storage, "CSIDriver"): csi.CSIDriver,
         (storage, "CSINode"): csi.CSINode,
         (storage, "CSIStorageCapacity"): csi.CSIStorageCapacity,
-        (storage, "VolumeAttachment"): volumeattachment.VolumeAttachment,
-        (apps, "StatefulSet"): statefulset.StatefulSet,
-        (apps, "Deployment"): deployment.Deployment,
-        (apps, "ReplicaSet"): replicaset.ReplicaSet,
-        (apps, "DaemonSet"): daemonset.DaemonSet,
+        (storage, "VolumeAttachment"): csi.VolumeAttachment,
+        (apps, "StatefulSet"): workloads.StatefulSet,
+        (apps, "Deployment"): workloads.Deployment,
+        (apps, "ReplicaSet"): workloads.ReplicaSet,
+        (apps, "DaemonSet"): workloads.DaemonSet,
         ("batch", "Job"): job.Job,
-        ("apps", "ControllerRevision"): controllerrevision.ControllerRevision,
-        ("coordination.k8s.io", "Lease"): lease.Lease,
+        ("apps", "ControllerRevision"): workloads.ControllerRevision,
+        ("coordination.k8s.io", "Lease"): node.Lease,
         (access, "Role"): rbac.Role,
         (access, "RoleBinding"): rbac.RoleBinding,
         (access, "ClusterRole"): rbac.ClusterRole,
@@ -236,7 +226,7 @@ def _rules(gates: Gates, objects: Objects) -> dict[tuple[str, str], Callable[[],
         (
             "apiextensions.k8s.io",
             "CustomResourceDefinition",
-        ): customresourcedefinition.CustomResourceDefinition,
+        ): custom.CustomResourceDefinition,
     }
 
 
@@ -255,12 +245,12 @@ def _used_ports(objects: Objects) -> set[int]:
 
 def custom_kinds(definition: Object, in_force_since: int) -> list[Kind]:
     """The kinds that an established CustomResourceDefinition adds; its schemas are what they are since a revision."""
-    stored = customresourcedefinition.storage_version(definition)
+    stored = custom.storage_version(definition)
     several = len(definition["spec"]["versions"]) > 1
     up_to_date = custom.BroughtUpToDate(definition["spec"]["versions"], stored)
     found = []
-    for resource in customresourcedefinition.resources_of(definition):
-        version = customresourcedefinition.version_of(definition, resource.version)
+    for resource in custom.resources_of(definition):
+        version = custom.version_of(definition, resource.version)
         assert version is not None
         strategy = custom.CustomStrategy(resource, version)
         found.append(

@@ -19,8 +19,7 @@ from localpv.engine.binder.unbound_claims import Waiting
 from localpv.engine.binder.volume_phases import CATCH_UP_SECONDS, Keeper
 from localpv.engine.binder.writes import LOST, PENDING, Writes
 from localpv.observe import claim_events
-from localpv.observe.claim_events import Teller, Telling
-from localpv.observe.events import ApiEvents
+from localpv.observe.recorder import ApiRecorder, Notice
 from localpv.runtime.clock import Clock
 from localpv.runtime.controller import Controller, Done, LookAgain, Outcome, Reconcile
 from localpv.runtime.group import Group
@@ -48,10 +47,9 @@ class Binder:
         self._claims.add_indexers({BY_VOLUME: _volume_of})
         self._pods.add_indexers({BY_CLAIM: claims_of})
         self._volume_objects = client.objects(PersistentVolume)
-        self._events = ApiEvents(client, component=claim_events.COMPONENT, clock=clock)
-        self._teller = Teller(self._events)
+        self._recorder = ApiRecorder(client, component=claim_events.COMPONENT, clock=clock)
         self._writes = Writes(client, volumes=self._volumes, claims=self._claims)
-        self._keeper = Keeper(client, informers=informers, writes=self._writes, teller=self._teller)
+        self._keeper = Keeper(client, informers=informers, writes=self._writes, recorder=self._recorder)
         self._waiting = Waiting()
         self._promised: set[str] = set()
         """Volumes that were chosen, and of which the server has not said yet whether it is so."""
@@ -82,7 +80,7 @@ class Binder:
         self._classes.add_event_handler(self._class_changed)
         self._pods.add_event_handler(self._pod_changed)
         group = Group(clock=self._clock)
-        group.add("events", self._events.run)
+        group.add("events", self._recorder.run)
         group.add("binder of volumes", self._controller("volumes", self._keeper.look, self._volume_queue).run)
         group.add("binder of claims", self._controller("claims", self._look_at_claim, self._claim_queue).run)
         await group.run(on_ready=self._ready.set)
@@ -118,14 +116,14 @@ class Binder:
                 await self._writes.set_unbound(claim, PENDING)
                 if for_any and (left := self._patience_left(claim.key)) > 0:
                     return LookAgain(after=left)
-                self._teller.tell(claim, why)
+                self._recorder.event_once(claim, *why)
             case claims.Lose(why):
                 return await self._lose(claim, why)
             case claims.Assign(class_name):
                 await self._writes.assign_class(claim, class_name)
             case claims.Ask(provisioner):
                 await self._writes.ask_provisioner(claim, provisioner)
-                self._teller.tell(claim, [claim_events.external(provisioner)])
+                self._recorder.event_once(claim, claim_events.external(provisioner))
         return Done()
 
     async def _bind(self, volume: PersistentVolume, claim: PersistentVolumeClaim) -> None:
@@ -151,13 +149,13 @@ class Binder:
             self._claim_queue.add(key)
         self._offer(name)
 
-    async def _lose(self, claim: PersistentVolumeClaim, why: Telling) -> Outcome:
+    async def _lose(self, claim: PersistentVolumeClaim, why: Notice) -> Outcome:
         name = claim.spec.volume_name
         if why is claim_events.LOST_VOLUME and await self._volume_objects.find(name) is not None:
             return LookAgain(after=CATCH_UP_SECONDS)  # only our view of the volumes was behind
         if claim.status.phase != LOST:
             await self._writes.set_unbound(claim, LOST)
-            self._teller.tell(claim, [why])
+            self._recorder.event_once(claim, why)
         return Done()
 
     def _patience_left(self, key: str) -> float:
@@ -166,7 +164,7 @@ class Binder:
 
     def _forget(self, key: str) -> None:
         """What was told before says nothing about what comes now."""
-        self._teller.forget(key)
+        self._recorder.forget(key)
         self._since.pop(key, None)
 
     def _offer(self, name: str) -> None:
@@ -184,7 +182,7 @@ class Binder:
         if self._writes.own and volume.key in self._promised:
             return  # a step of a binding, by whoever takes the next
         if new is None:
-            self._teller.forget(volume.key)
+            self._recorder.forget(volume.key)
         else:
             self._volume_queue.add(volume.key)
         references = {one.spec.claim_ref for one in (old, new) if one is not None and one.spec.claim_ref is not None}

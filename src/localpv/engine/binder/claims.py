@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from localpv.api import well_known
 from localpv.api.kinds import PersistentVolume, PersistentVolumeClaim, StorageClass
 from localpv.observe import claim_events
-from localpv.observe.claim_events import Telling
+from localpv.observe.recorder import Notice
 from localpv.volume import fit, placement_annotations, volume_index
 from localpv.volume.volume_index import VolumeIndex
 
@@ -32,7 +32,7 @@ class Bind:
 class Stay:
     """The claim stays Pending until something changes."""
 
-    why: Sequence[Telling] = ()
+    why: Sequence[Notice] = ()
     for_any: bool = False
     """Whether a volume that becomes free can help. Never so for a class that waits: the scheduler chooses there."""
 
@@ -41,7 +41,7 @@ class Stay:
 class Lose:
     """The claim was bound, and its volume is not there any more, or another's."""
 
-    why: Telling
+    why: Notice
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from localpv.api.kinds import PersistentVolume, PersistentVolumeClaim
 from localpv.client.client import Client
 from localpv.engine.binder import volumes
 from localpv.engine.binder.writes import Writes
-from localpv.observe.claim_events import Teller
+from localpv.observe.recorder import Recorder
 from localpv.runtime.controller import Done, LookAgain, Outcome
 from localpv.volume.informers import VolumeInformers
 
@@ -18,11 +18,11 @@ CATCH_UP_SECONDS = 1.0
 class Keeper:
     """Looks at one volume per call."""
 
-    def __init__(self, client: Client, *, informers: VolumeInformers, writes: Writes, teller: Teller) -> None:
+    def __init__(self, client: Client, *, informers: VolumeInformers, writes: Writes, recorder: Recorder) -> None:
         self._claim_objects = client.objects(PersistentVolumeClaim)
         self._claims, self._volumes = informers.claims, informers.volumes
         self._writes = writes
-        self._teller = teller
+        self._recorder = recorder
 
     async def look(self, name: str) -> Outcome:
         volume = self._volumes.by_key(name)
@@ -42,17 +42,17 @@ class Keeper:
             case volumes.SetPhase(phase, why):
                 await self._writes.set_phase(volume, phase, why.message if why else "")
                 if why is not None:
-                    self._teller.tell(volume, [why])
+                    self._recorder.event_once(volume, why)
                 else:
-                    self._teller.forget(volume.key)
+                    self._recorder.forget(volume.key)
             case volumes.Release():
                 return await self._release(volume)
             case volumes.Unbind():
                 await self._writes.unbind(volume)
             case volumes.Disagree(for_claim, for_volume):
                 assert claim is not None
-                self._teller.tell(claim, [for_claim])
-                self._teller.tell(volume, [for_volume])
+                self._recorder.event_once(claim, for_claim)
+                self._recorder.event_once(volume, for_volume)
         return Done()
 
     async def _release(self, volume: PersistentVolume) -> Outcome:

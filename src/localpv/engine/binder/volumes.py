@@ -8,7 +8,7 @@ from localpv.api import well_known
 from localpv.api.kinds import PersistentVolume, PersistentVolumeClaim
 from localpv.engine.binder import claims
 from localpv.observe import claim_events
-from localpv.observe.claim_events import Telling
+from localpv.observe.recorder import Notice
 from localpv.volume import fit
 
 MIGRATED_TO = "pv.kubernetes.io/migrated-to"
@@ -22,7 +22,7 @@ FAILED = "Failed"
 @dataclass(frozen=True, slots=True)
 class SetPhase:
     phase: str
-    why: Telling | None = None
+    why: Notice | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,8 @@ class Unbind:
 class Disagree:
     """The volume is reserved for a claim that it can never be bound to."""
 
-    for_claim: Telling
-    for_volume: Telling
+    for_claim: Notice
+    for_volume: Notice
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +98,8 @@ def reclaim(volume: PersistentVolume) -> Action:
 
 
 def _failed(volume: PersistentVolume, reason: str, message: str) -> Action:
-    return _in_phase(volume, FAILED, Telling(reason=reason, message=message, warning=True))
+    return _in_phase(volume, FAILED, Notice(reason=reason, message=message, warning=True))
 
 
-def _in_phase(volume: PersistentVolume, phase: str, why: Telling | None = None) -> Action:
+def _in_phase(volume: PersistentVolume, phase: str, why: Notice | None = None) -> Action:
     return Leave() if volume.status.phase == phase else SetPhase(phase, why)

@@ -11,7 +11,7 @@ from localpv.api.kinds import OwnerReference, PersistentVolumeClaim, Pod, Statef
 from localpv.api.objects import Object
 from localpv.engine.controllers import controller_refs, pod_identity
 from localpv.engine.controllers.informer import Known
-from localpv.observe.events import Events
+from localpv.observe.recorder import Recorder
 
 DELETE, RETAIN = "Delete", "Retain"
 
@@ -19,9 +19,9 @@ DELETE, RETAIN = "Delete", "Retain"
 class SetClaims:
     """Makes claims for pods of StatefulSets and says whom they go with."""
 
-    def __init__(self, *, claims: Known[PersistentVolumeClaim], events: Events) -> None:
+    def __init__(self, *, claims: Known[PersistentVolumeClaim], recorder: Recorder) -> None:
         self._claims = claims
-        self._events = events
+        self._recorder = recorder
 
     async def make(self, stateful_set: StatefulSet, number: int) -> bool:
         """Make what is missing; False when one is still being deleted, and its successor has to wait for that."""
@@ -33,7 +33,7 @@ class SetClaims:
                 await self._create(stateful_set, number, body)
             elif known.metadata.deleting:
                 message = f"claim {name} of pod {pod_identity.pod_name(stateful_set, number)} is still being deleted"
-                self._events.tell(stateful_set, "FailedCreate", message, warning=True)
+                self._recorder.event(stateful_set, "FailedCreate", message, warning=True)
                 clear = False
         return clear
 
@@ -45,9 +45,9 @@ class SetClaims:
             return  # by somebody else, a moment ago: it is the claim of that name, which is what counts
         except errors.ApiError as error:
             message = f"cannot create claim {name} of pod {pod}: {error.message}"
-            self._events.tell(stateful_set, "FailedCreate", message, warning=True)
+            self._recorder.event(stateful_set, "FailedCreate", message, warning=True)
             raise
-        self._events.tell(stateful_set, "SuccessfulCreate", f"created claim {name} of pod {pod}")
+        self._recorder.event(stateful_set, "SuccessfulCreate", f"created claim {name} of pod {pod}")
 
     def are_promised_away(self, stateful_set: StatefulSet, number: int) -> bool:
         """Whether a claim still belongs to an earlier pod of that number, and will be deleted with it."""

@@ -35,7 +35,7 @@ from localpv.engine.controllers.informer import Known, owner_words
 from localpv.engine.controllers.jobs import Jobs
 from localpv.engine.controllers.replica_sets import ReplicaSets
 from localpv.engine.controllers.stateful_sets import StatefulSets
-from localpv.observe.events import ApiEvents
+from localpv.observe.recorder import ApiRecorder
 from localpv.runtime.clock import Clock
 from localpv.runtime.controller import Controller, Reconcile
 from localpv.runtime.group import Group
@@ -58,7 +58,7 @@ class Workloads:
 
         by_owner = {"owner": owner_words}
         self._clock = clock
-        self._events = ApiEvents(client, component=component, clock=clock)
+        self._recorder = ApiRecorder(client, component=component, clock=clock)
         self._pods = known(Pod, by_owner)
         self._claims = known(PersistentVolumeClaim)
         self._sets = known(ReplicaSet, by_owner)
@@ -79,18 +79,18 @@ class Workloads:
 
     async def run(self) -> None:
         """Serve until cancelled."""
-        events, clock, members = self._events, self._clock, self._pods
+        recorder, clock, members = self._recorder, self._clock, self._pods
         await self._informers_synced()
-        replica_sets = ReplicaSets(sets=self._sets, members=members, events=events, clock=clock)
+        replica_sets = ReplicaSets(sets=self._sets, members=members, recorder=recorder, clock=clock)
         deployments = Deployments(
-            deployments=self._deployments, sets=self._sets, members=members, events=events, clock=clock
+            deployments=self._deployments, sets=self._sets, members=members, recorder=recorder, clock=clock
         )
         stateful_sets = StatefulSets(
             sets=self._stateful,
             members=members,
             claims=self._claims,
             revisions=self._revisions,
-            events=events,
+            recorder=recorder,
             clock=clock,
         )
         daemon_sets = DaemonSets(
@@ -98,11 +98,11 @@ class Workloads:
             members=members,
             nodes=self._nodes,
             revisions=self._revisions,
-            events=events,
+            recorder=recorder,
             clock=clock,
         )
-        jobs = Jobs(jobs=self._jobs, members=members, events=events, clock=clock)
-        ephemeral = EphemeralClaims(members=members, claims=self._claims, events=events)
+        jobs = Jobs(jobs=self._jobs, members=members, recorder=recorder, clock=clock)
+        ephemeral = EphemeralClaims(members=members, claims=self._claims, recorder=recorder)
         work: dict[str, Reconcile[str]] = {
             "ReplicaSet": replica_sets.reconcile,
             "Deployment": deployments.reconcile,
@@ -115,7 +115,7 @@ class Workloads:
         self._queues = {name: WorkQueue(clock=clock) for name in work}
         self._listen()
         group = Group(clock=clock)
-        group.add("events", events.run)
+        group.add("events", recorder.run)
         for name, reconcile in work.items():
             controller = Controller(name, reconcile, queue=self._queues[name], clock=clock, workers=WORKERS)
             group.add(name, controller.run)

@@ -14,7 +14,7 @@ from localpv.api.kinds import ControllerRevision, DaemonSet, Node, Pod
 from localpv.engine.controllers import controller_refs, daemon_nodes, history, pods, slow_start, statuses, templates
 from localpv.engine.controllers.history import History
 from localpv.engine.controllers.informer import Known
-from localpv.observe.events import Events
+from localpv.observe.recorder import Recorder
 from localpv.runtime.backoff import KeyedBackoff
 from localpv.runtime.clock import Clock
 from localpv.runtime.controller import Done, LookAgain, Outcome
@@ -69,14 +69,14 @@ class DaemonSets:
         members: Known[Pod],
         nodes: Known[Node],
         revisions: Known[ControllerRevision],
-        events: Events,
+        recorder: Recorder,
         clock: Clock,
     ) -> None:
         self._sets = sets
         self._pods = members
         self._nodes = nodes
         self._history: History[DaemonSet] = History(sets=sets, revisions=revisions)
-        self._events = events
+        self._recorder = recorder
         self._clock = clock
         self._retries: KeyedBackoff[tuple[str, str]] = KeyedBackoff(first=FIRST_RETRY, most=LONGEST_RETRY)
         self._not_before: dict[tuple[str, str], float] = {}
@@ -163,7 +163,9 @@ class DaemonSets:
         for pod in ended:
             failed = pod.status.phase == pods.FAILED
             message = f"pod {pod.metadata.name} on node {node} ended and will be replaced"
-            self._events.tell(look.set, "FailedDaemonPod" if failed else "SucceededDaemonPod", message, warning=failed)
+            self._recorder.event(
+                look.set, "FailedDaemonPod" if failed else "SucceededDaemonPod", message, warning=failed
+            )
         leaving += ended
         self._not_before[key] = self._clock.monotonic() + self._retries.failed(key)
         return self._pause(look, node)
@@ -178,13 +180,13 @@ class DaemonSets:
         except errors.ApiError as error:
             if not slow_start.namespace_ends(error):
                 message = f"cannot create a pod for node {node}: {error.message}"
-                self._events.tell(look.set, "FailedCreate", message, warning=True)
+                self._recorder.event(look.set, "FailedCreate", message, warning=True)
             raise
-        self._events.tell(look.set, "SuccessfulCreate", f"created pod {pod.metadata.name}")
+        self._recorder.event(look.set, "SuccessfulCreate", f"created pod {pod.metadata.name}")
 
     async def _delete(self, daemon_set: DaemonSet, pod: Pod) -> None:
         await self._pods.delete(pod)
-        self._events.tell(daemon_set, "SuccessfulDelete", f"deleted pod {pod.metadata.name}")
+        self._recorder.event(daemon_set, "SuccessfulDelete", f"deleted pod {pod.metadata.name}")
 
 
 def _superfluous(look: _Look, there: list[Pod]) -> list[Pod]:

@@ -21,7 +21,7 @@ from localpv.engine.controllers import (
 )
 from localpv.engine.controllers.informer import Known
 from localpv.engine.controllers.rollouts import Family, Sizes
-from localpv.observe.events import Events
+from localpv.observe.recorder import Recorder
 from localpv.runtime.clock import Clock
 from localpv.runtime.controller import Done, LookAgain, Outcome
 
@@ -35,13 +35,13 @@ class Deployments:
         deployments: Known[Deployment],
         sets: Known[ReplicaSet],
         members: Known[Pod],
-        events: Events,
+        recorder: Recorder,
         clock: Clock,
     ) -> None:
         self._deployments = deployments
         self._sets = sets
         self._pods = members
-        self._events = events
+        self._recorder = recorder
         self._clock = clock
 
     async def reconcile(self, key: str) -> Outcome:
@@ -114,7 +114,7 @@ class Deployments:
                 await self._tell_failure(family, name, error)
             raise
         if made.spec.replicas:
-            self._events.tell(
+            self._recorder.event(
                 deployment, "ScalingReplicaSet", f"scaled up replica set {name} from 0 to {made.spec.replicas}"
             )
         family = Family(deployment=deployment, new=made, old=family.old)
@@ -166,7 +166,7 @@ class Deployments:
             if size != before:
                 way = "up" if size > before else "down"
                 message = f"scaled {way} replica set {each.metadata.name} from {before} to {size}"
-                self._events.tell(family.deployment, "ScalingReplicaSet", message)
+                self._recorder.event(family.deployment, "ScalingReplicaSet", message)
         if not changed:
             return family
         new = family.new
@@ -224,7 +224,7 @@ class Deployments:
     async def _tell_failure(self, family: Family, name: str, error: errors.ApiError) -> None:
         message = f"cannot create ReplicaSet {name}: {error.message}"
         await self._condition(family, "False", progress.CREATE_FAILED, message)
-        self._events.tell(family.deployment, progress.CREATE_FAILED, message, warning=True)
+        self._recorder.event(family.deployment, progress.CREATE_FAILED, message, warning=True)
 
     async def _count_collision(self, family: Family, name: str) -> None:
         known = self._sets.get(name, family.deployment.metadata.namespace)

@@ -10,7 +10,7 @@ from localpv.api.kinds.pods import Volume
 from localpv.api.objects import Object
 from localpv.engine.controllers import controller_refs, pods
 from localpv.engine.controllers.informer import Known
-from localpv.observe.events import Events
+from localpv.observe.recorder import Recorder
 from localpv.runtime.controller import Done, Outcome
 
 REASON = "FailedBinding"
@@ -23,10 +23,10 @@ def claim_name(pod: Pod, volume: Volume) -> str:
 class EphemeralClaims:
     """Reconciles pods by their keys."""
 
-    def __init__(self, *, members: Known[Pod], claims: Known[PersistentVolumeClaim], events: Events) -> None:
+    def __init__(self, *, members: Known[Pod], claims: Known[PersistentVolumeClaim], recorder: Recorder) -> None:
         self._pods = members
         self._claims = claims
-        self._events = events
+        self._recorder = recorder
 
     async def reconcile(self, key: str) -> Outcome:
         pod = self._pods.by_key(key)
@@ -47,7 +47,7 @@ class EphemeralClaims:
                 raise  # not seen yet whose it is: look again in a moment
             except errors.ApiError as error:
                 message = f"ephemeral volume {volume.name}: cannot create claim {name}: {error.message}"
-                self._events.tell(pod, REASON, message, warning=True)
+                self._recorder.event(pod, REASON, message, warning=True)
                 raise
         if not controller_refs.controls(pod, known):
             # Using it would hand somebody else's data to this pod, and delete it with the pod. The pod waits; when the
@@ -56,7 +56,7 @@ class EphemeralClaims:
                 f"ephemeral volume {volume.name}: there is a claim {name} already that was not made for this pod;"
                 " delete it or rename the pod"
             )
-            self._events.tell(pod, REASON, message, warning=True)
+            self._recorder.event(pod, REASON, message, warning=True)
 
 
 def _claim(pod: Pod, volume: Volume) -> Object:

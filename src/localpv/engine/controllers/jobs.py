@@ -25,7 +25,7 @@ from localpv.engine.controllers import (
 from localpv.engine.controllers.informer import Known
 from localpv.engine.controllers.job_policies import Verdict
 from localpv.engine.controllers.job_tracking import Tally
-from localpv.observe.events import Events
+from localpv.observe.recorder import Recorder
 from localpv.runtime.clock import Clock
 from localpv.runtime.controller import Done, LookAgain, Outcome
 
@@ -56,10 +56,10 @@ class _Failures:
 class Jobs:
     """Reconciles Jobs by their keys."""
 
-    def __init__(self, *, jobs: Known[Job], members: Known[Pod], events: Events, clock: Clock) -> None:
+    def __init__(self, *, jobs: Known[Job], members: Known[Pod], recorder: Recorder, clock: Clock) -> None:
         self._jobs = jobs
         self._pods = members
-        self._events = events
+        self._recorder = recorder
         self._clock = clock
         self._failures: dict[str, _Failures] = {}
 
@@ -159,14 +159,14 @@ class Jobs:
             pod = await self._pods.create(body)
         except errors.ApiError as error:
             if not slow_start.namespace_ends(error):
-                self._events.tell(job, "FailedCreate", f"cannot create a pod: {error.message}", warning=True)
+                self._recorder.event(job, "FailedCreate", f"cannot create a pod: {error.message}", warning=True)
             raise
-        self._events.tell(job, "SuccessfulCreate", f"created pod {pod.metadata.name}")
+        self._recorder.event(job, "SuccessfulCreate", f"created pod {pod.metadata.name}")
         return pod
 
     async def _delete(self, job: Job, pod: Pod) -> None:
         await self._pods.delete(self._pods.by_key(pod.key) or pod)
-        self._events.tell(job, "SuccessfulDelete", f"deleted pod {pod.metadata.name}")
+        self._recorder.event(job, "SuccessfulDelete", f"deleted pod {pod.metadata.name}")
 
     def _members(self, job: Job) -> Sequence[Pod]:
         return self._pods.find("owner", job.metadata.uid)
@@ -207,9 +207,9 @@ class Jobs:
             after["conditions"] = [*after.get("conditions", ()), _condition(verdict.final, verdict, now)]
             if verdict.final == job_policies.COMPLETE:
                 after["completionTime"] = statuses.stamp(now)
-                self._events.tell(job, "Completed", "the Job is done")
+                self._recorder.event(job, "Completed", "the Job is done")
             else:
-                self._events.tell(job, verdict.reason, verdict.message, warning=True)
+                self._recorder.event(job, verdict.reason, verdict.message, warning=True)
         await statuses.write(job, after, to=self._jobs)
 
     def _note_suspension(self, job: Job, status: dict[str, Any], now: datetime) -> dict[str, Any]:
@@ -217,7 +217,7 @@ class Jobs:
         if (known is not None and known.get("status") == "True") == job.spec.suspend:
             return status
         word = "Suspended" if job.spec.suspend else "Resumed"
-        self._events.tell(job, word, f"the Job was {word.lower()}")
+        self._recorder.event(job, word, f"the Job was {word.lower()}")
         said = Verdict("Suspended", f"Job{word}", f"the Job was {word.lower()}")
         condition = _condition("Suspended", said, now, value="True" if job.spec.suspend else "False")
         rest = statuses.without(status.get("conditions", ()), "Suspended")

@@ -11,7 +11,7 @@ from localpv.api import selectors
 from localpv.api.kinds import Pod, ReplicaSet
 from localpv.engine.controllers import controller_refs, pods, slow_start, statuses, templates
 from localpv.engine.controllers.informer import Known
-from localpv.observe.events import Events
+from localpv.observe.recorder import Recorder
 from localpv.runtime.clock import Clock
 from localpv.runtime.controller import Done, LookAgain, Outcome
 
@@ -22,10 +22,10 @@ MOST_AT_ONCE = 500
 class ReplicaSets:
     """Reconciles ReplicaSets by their keys."""
 
-    def __init__(self, *, sets: Known[ReplicaSet], members: Known[Pod], events: Events, clock: Clock) -> None:
+    def __init__(self, *, sets: Known[ReplicaSet], members: Known[Pod], recorder: Recorder, clock: Clock) -> None:
         self._sets = sets
         self._pods = members
-        self._events = events
+        self._recorder = recorder
         self._clock = clock
 
     async def reconcile(self, key: str) -> Outcome:
@@ -74,9 +74,9 @@ class ReplicaSets:
             pod = await self._pods.create(body)
         except errors.ApiError as error:
             if not slow_start.namespace_ends(error):
-                self._events.tell(replica_set, "FailedCreate", f"cannot create a pod: {error.message}", warning=True)
+                self._recorder.event(replica_set, "FailedCreate", f"cannot create a pod: {error.message}", warning=True)
             raise
-        self._events.tell(replica_set, "SuccessfulCreate", f"created pod {pod.metadata.name}")
+        self._recorder.event(replica_set, "SuccessfulCreate", f"created pod {pod.metadata.name}")
         return pod
 
     async def _delete(self, replica_set: ReplicaSet, pod: Pod) -> None:
@@ -84,9 +84,9 @@ class ReplicaSets:
             await self._pods.delete(pod)
         except errors.ApiError as error:
             message = f"cannot delete pod {pod.metadata.name}: {error.message}"
-            self._events.tell(replica_set, "FailedDelete", message, warning=True)
+            self._recorder.event(replica_set, "FailedDelete", message, warning=True)
             raise
-        self._events.tell(replica_set, "SuccessfulDelete", f"deleted pod {pod.metadata.name}")
+        self._recorder.event(replica_set, "SuccessfulDelete", f"deleted pod {pod.metadata.name}")
 
     def _neighbours(self, replica_set: ReplicaSet) -> Sequence[Pod]:
         """The pods of all sets of the same Deployment: where they crowd a node, one of them goes first."""

@@ -15,7 +15,7 @@ from localpv.engine.controllers import controller_refs, history, pod_identity, p
 from localpv.engine.controllers.claim_templates import SetClaims
 from localpv.engine.controllers.history import History, Present
 from localpv.engine.controllers.informer import Known
-from localpv.observe.events import Events
+from localpv.observe.recorder import Recorder
 from localpv.runtime.clock import Clock
 from localpv.runtime.controller import Done, LookAgain, Outcome
 
@@ -61,14 +61,14 @@ class StatefulSets:
         members: Known[Pod],
         claims: Known[PersistentVolumeClaim],
         revisions: Known[ControllerRevision],
-        events: Events,
+        recorder: Recorder,
         clock: Clock,
     ) -> None:
         self._sets = sets
         self._pods = members
-        self._claims = SetClaims(claims=claims, events=events)
+        self._claims = SetClaims(claims=claims, recorder=recorder)
         self._history: History[StatefulSet] = History(sets=sets, revisions=revisions)
-        self._events = events
+        self._recorder = recorder
         self._clock = clock
 
     async def reconcile(self, key: str) -> Outcome:
@@ -148,9 +148,9 @@ class StatefulSets:
         except errors.ApiError as error:
             if not slow_start.namespace_ends(error):
                 message = f"cannot create pod {name}: {error.message}"
-                self._events.tell(stateful_set, "FailedCreate", message, warning=True)
+                self._recorder.event(stateful_set, "FailedCreate", message, warning=True)
             raise
-        self._events.tell(stateful_set, "SuccessfulCreate", f"created pod {name}")
+        self._recorder.event(stateful_set, "SuccessfulCreate", f"created pod {name}")
         await self._claims.settle(stateful_set, number, pod)
 
     def _revision_for(self, look: _Look, number: int) -> ControllerRevision:
@@ -204,9 +204,9 @@ class StatefulSets:
             await self._pods.delete(pod)
         except errors.ApiError as error:
             message = f"cannot delete pod {pod.metadata.name}: {error.message}"
-            self._events.tell(stateful_set, "FailedDelete", message, warning=True)
+            self._recorder.event(stateful_set, "FailedDelete", message, warning=True)
             raise
-        self._events.tell(stateful_set, "SuccessfulDelete", f"deleted pod {pod.metadata.name}")
+        self._recorder.event(stateful_set, "SuccessfulDelete", f"deleted pod {pod.metadata.name}")
 
 
 def _by_number(stateful_set: StatefulSet, members: list[Pod]) -> dict[int, Pod]:

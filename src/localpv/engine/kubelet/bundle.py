@@ -1,4 +1,4 @@
-"""What the runtime is told about a container: config.json of the OCI runtime specification."""
+"""What the runtime is told about a container: config.json of the OCI runtime specification, with its limits."""
 
 from __future__ import annotations
 
@@ -10,10 +10,23 @@ from pathlib import Path
 from typing import Any
 
 from localpv.api import kinds
-from localpv.engine.kubelet import limits, security_context
+from localpv.api.quantity import Quantity
+from localpv.engine.kubelet import security_context
+from localpv.engine.kubelet.events import BadConfig
 from localpv.engine.kubelet.security_context import User
-from localpv.engine.kubelet.volumes.results import Prepared
-from localpv.engine.kubelet.waiting_reasons import BadConfig
+from localpv.engine.kubelet.volumes.volume_spec import Prepared
+
+PERIOD = 100_000
+"""Microseconds over which CPU time is measured out."""
+
+LEAST_SHARES, MOST_SHARES = 2, 262_144
+LEAST_QUOTA = 1000
+GROUPS = Path("/sys/fs/cgroup")
+PARENT = "localpv"
+"""All groups of our containers are in one of this name."""
+
+BEST_EFFORT, BURSTABLE, GUARANTEED = 1000, 500, -997
+"""How readily the kernel kills a container when memory runs out."""
 
 MASKED = (
     *("/proc/asound", "/proc/acpi", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats"),
@@ -23,6 +36,41 @@ MASKED = (
 READ_ONLY = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
 TERMINATION_LOG = "/dev/termination-log"
 _SAFE = ("nosuid", "noexec", "nodev")
+
+
+def _resources(container: kinds.Container) -> dict[str, Any]:
+    """`linux.resources` of the runtime's configuration, without devices, for the controllers that there are."""
+    requests, limits = container.resources.requests, container.resources.limits
+    found: dict[str, Any] = {}
+    if has_controller("cpu"):
+        share = _milli(requests.get("cpu") or limits.get("cpu"))
+        cpu: dict[str, int] = {"shares": min(max(share * 1024 // 1000, LEAST_SHARES), MOST_SHARES)}
+        if limit := _milli(limits.get("cpu")):
+            cpu |= {"quota": max(limit * PERIOD // 1000, LEAST_QUOTA), "period": PERIOD}
+        found["cpu"] = cpu
+    if (text := limits.get("memory")) and has_controller("memory"):
+        found["memory"] = {"limit": Quantity.parse(text).value}
+    return found
+
+
+def _oom_score(pod: kinds.Pod) -> int:
+    """oom_score_adj of a pod's containers; not lower than our own, which only the mighty may go below."""
+    wanted = {"BestEffort": BEST_EFFORT, "Guaranteed": GUARANTEED}.get(pod.status.qos_class, BURSTABLE)
+    return max(wanted, int(Path("/proc/self/oom_score_adj").read_text()))
+
+
+def has_controller(name: str) -> bool:
+    """Whether this machine can limit that, in either version of control groups."""
+    if (GROUPS / name).is_dir():
+        return True
+    try:
+        return name in (GROUPS / "cgroup.controllers").read_text().split()
+    except OSError:
+        return False
+
+
+def _milli(text: str | None) -> int:
+    return -(-Quantity.parse(text).nanos // 1_000_000) if text else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,8 +118,8 @@ def config(plan: Plan) -> dict[str, Any]:
     effective = allowed if plan.user.uid == 0 else []
     linux: dict[str, Any] = {
         "namespaces": list(_namespaces(plan)),
-        "cgroupsPath": f"/{limits.PARENT}/{plan.id}",
-        "resources": {**limits.resources(container), "devices": _rules(plan, privileged=privileged)},
+        "cgroupsPath": f"/{PARENT}/{plan.id}",
+        "resources": {**_resources(container), "devices": _rules(plan, privileged=privileged)},
         "devices": [_node(path, volume, plan.user) for path, volume in plan.devices],
     }
     if plan.seccomp is not None:
@@ -98,7 +146,7 @@ def config(plan: Plan) -> dict[str, Any]:
                 "ambient": [],
             },
             "noNewPrivileges": security.allow_privilege_escalation is False,
-            "oomScoreAdj": limits.score(plan.pod),
+            "oomScoreAdj": _oom_score(plan.pod),
         },
         "root": {"path": str(plan.root), "readonly": security.read_only_root_filesystem},
         "mounts": [*_kernel_mounts(spec, privileged=privileged, shm=plan.sandbox / "shm"), *_binds(plan.bindings)],

@@ -12,14 +12,14 @@ import msgspec
 
 from localpv import errors
 from localpv.api import kinds
-from localpv.engine.kubelet import bundle, environment, files, seccomp, security_context, unsupported
+from localpv.engine.kubelet import bundle, environment, etc_files, seccomp, security_context, unsupported
 from localpv.engine.kubelet.bundle import Binding
 from localpv.engine.kubelet.environment import Environment
+from localpv.engine.kubelet.events import BadConfig, NoImage, NotStarted, RunError
 from localpv.engine.kubelet.images.store import Image, Images
 from localpv.engine.kubelet.paths import Places
 from localpv.engine.kubelet.records import End, Record, Records, id_of
-from localpv.engine.kubelet.volumes.results import NotReady, Prepared
-from localpv.engine.kubelet.waiting_reasons import BadConfig, NoImage, NotStarted, RunError
+from localpv.engine.kubelet.volumes.volume_spec import NotReady, Prepared
 from localpv.host.containers import Containers, Features
 from localpv.host.sandboxes import Layers
 from localpv.runtime.clock import Clock
@@ -143,7 +143,7 @@ class Starter:
         args = environment.command(container, image.config, values)
         if not args:
             raise BadConfig("no command specified", hint="the image has none, so the container must say what to run")
-        bindings = files.write(pod, self.places.etc(pod.metadata.uid), node=self.node)
+        bindings = etc_files.write(pod, self.places.etc(pod.metadata.uid), node=self.node)
         bindings = [
             one for one in bindings if all(m.mount_path.rstrip("/") != one.target for m in container.volume_mounts)
         ]
@@ -163,7 +163,7 @@ class Starter:
             id=record.id,
             root=self.places.container(record.id) / LAYERS / "root",
             args=args,
-            env=environment.merged(image.config, values, files.host_name(pod, node=self.node)),
+            env=environment.merged(image.config, values, etc_files.host_name(pod, node=self.node)),
             working_dir=environment.expand(bundle.working_dir(container, image.config.working_dir), {}),
             user=user,
             bindings=bindings,

@@ -6,10 +6,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from localpv import errors
 from localpv.api import kinds
-from localpv.engine.kubelet import downward
+from localpv.engine.kubelet import downward_api
+from localpv.engine.kubelet.events import BadConfig
 from localpv.engine.kubelet.images.store import Config
-from localpv.engine.kubelet.waiting_reasons import BadConfig
 
 _REFERENCE = re.compile(r"\$(?:\$|\(([^)]*)\))")
 
@@ -81,9 +82,9 @@ class Environment:
 
     async def _value(self, pod: kinds.Pod, container: kinds.Container, source: kinds.EnvVarSource) -> str | None:
         if source.field_ref is not None:
-            return downward.field(pod, source.field_ref.field_path, host_ip=self._host_ip)
+            return _field(pod, source.field_ref.field_path, host_ip=self._host_ip)
         if source.resource_field_ref is not None:
-            return downward.resource(pod, container, source.resource_field_ref, machine=self._machine)
+            return _resource(pod, container, source.resource_field_ref, machine=self._machine)
         namespace = pod.metadata.namespace
         if (key := source.config_map_key_ref) is not None:
             return _keyed(key, "ConfigMap", namespace, await self._sources.config_map(namespace, key.name))
@@ -112,3 +113,34 @@ def merged(config: Config, values: Mapping[str, str], host_name: str) -> Sequenc
     whole |= dict(word.split("=", 1) for word in config.env or () if "=" in word)
     whole |= {"HOSTNAME": host_name, **values}
     return [f"{name}={value}" for name, value in whole.items()]
+
+
+def _field(pod: kinds.Pod, path: str, *, host_ip: str = "") -> str:
+    """The value of a fieldRef."""
+    pod_ip = host_ip if pod.spec.host_network else ""
+    here = {
+        "spec.nodeName": pod.spec.node_name,
+        "spec.serviceAccountName": pod.spec.service_account_name,
+        "status.hostIP": host_ip,
+        "status.hostIPs": host_ip,
+        "status.podIP": pod_ip,
+        "status.podIPs": pod_ip,
+    }
+    if path in here:
+        return here[path]
+    if path in ("metadata.labels", "metadata.annotations"):  # a file can hold many lines, a variable is one value
+        raise BadConfig(f"unsupported fieldPath: {path}")
+    try:
+        return downward_api.field(pod, path)
+    except errors.BadRequest as error:
+        raise BadConfig(error.message) from error
+
+
+def _resource(
+    pod: kinds.Pod, container: kinds.Container, selector: kinds.ResourceFieldSelector, *, machine: dict[str, str]
+) -> str:
+    """The value of a resourceFieldRef; a limit that is not set is what the machine has."""
+    try:
+        return downward_api.resource(pod, selector, allocatable=machine, container=container.name)
+    except errors.BadRequest as error:
+        raise BadConfig(error.message) from error

@@ -1,58 +1,79 @@
-"""Events about pods, in the words that users of Kubernetes know."""
+"""Events about pods, in the words that users of Kubernetes know, and why a container does not run.
+
+Each such reason is a waiting reason in the status of the container, and a message for people.
+"""
 
 from __future__ import annotations
 
-from typing import Protocol
-
+from localpv import errors
 from localpv.api import kinds
-from localpv.api.kinds import Kind
-from localpv.engine.kubelet.volumes.results import NotReady
-from localpv.engine.kubelet.waiting_reasons import NoImage, NotStarted
+from localpv.engine.kubelet.volumes.volume_spec import NotReady
+from localpv.observe.recorder import Recorder
 
 
-class Events(Protocol):
-    def tell(self, about: Kind, reason: str, message: str, *, warning: bool = False, part: str = "") -> None: ...
+class NotStarted(errors.LocalpvError):
+    """The container could not be begun; it is tried again."""
+
+    reason = "CreateContainerError"
 
 
-class Teller:
+class BadConfig(NotStarted):
+    """Something that the container names is not there, or cannot be."""
+
+    reason = "CreateContainerConfigError"
+
+
+class NoImage(NotStarted):
+    """The image is not on this machine, and none is fetched."""
+
+    reason = "ErrImageNeverPull"
+
+
+class RunError(NotStarted):
+    """The runtime made the container and could not start its command."""
+
+    reason = "RunContainerError"
+
+
+class PodEvents:
     """Tells what happens to the containers of pods, each container by itself."""
 
-    def __init__(self, events: Events) -> None:
-        self._events = events
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
 
     def pulled(self, pod: kinds.Pod, container: kinds.Container) -> None:
         said = f'Container image "{container.image}" already present on machine'
-        self._events.tell(pod, "Pulled", said, part=part_of(pod, container.name))
+        self._recorder.event(pod, "Pulled", said, part=part_of(pod, container.name))
 
     def created(self, pod: kinds.Pod, name: str) -> None:
-        self._events.tell(pod, "Created", f"Created container: {name}", part=part_of(pod, name))
+        self._recorder.event(pod, "Created", f"Created container: {name}", part=part_of(pod, name))
 
     def started(self, pod: kinds.Pod, name: str) -> None:
-        self._events.tell(pod, "Started", f"Started container {name}", part=part_of(pod, name))
+        self._recorder.event(pod, "Started", f"Started container {name}", part=part_of(pod, name))
 
     def killing(self, pod: kinds.Pod, name: str, message: str) -> None:
-        self._events.tell(pod, "Killing", message, part=part_of(pod, name))
+        self._recorder.event(pod, "Killing", message, part=part_of(pod, name))
 
     def failed(self, pod: kinds.Pod, name: str, error: NotStarted) -> None:
         part = part_of(pod, name)
         if isinstance(error, NoImage):
-            self._events.tell(pod, error.reason, error.message, warning=True, part=part)
-            self._events.tell(pod, "Failed", f"Error: {error.reason}", warning=True, part=part)
+            self._recorder.event(pod, error.reason, error.message, warning=True, part=part)
+            self._recorder.event(pod, "Failed", f"Error: {error.reason}", warning=True, part=part)
         else:
             said = f"Error: {error.message}; {error.hint}" if error.hint else f"Error: {error.message}"
-            self._events.tell(pod, "Failed", said, warning=True, part=part)
+            self._recorder.event(pod, "Failed", said, warning=True, part=part)
 
     def back_off(self, pod: kinds.Pod, name: str) -> None:
         said = f"Back-off restarting failed container {name} in pod {_whole_name(pod)}"
-        self._events.tell(pod, "BackOff", said, warning=True, part=part_of(pod, name))
+        self._recorder.event(pod, "BackOff", said, warning=True, part=part_of(pod, name))
 
     def not_ready(self, pod: kinds.Pod, error: NotReady) -> None:
         said = f"{error.message}; {error.hint}" if error.hint else error.message
-        self._events.tell(pod, error.event, said, warning=True)
+        self._recorder.event(pod, error.event, said, warning=True)
 
     def whole(self, pod: kinds.Pod, reason: str, message: str) -> None:
         """The pod as a whole has failed."""
-        self._events.tell(pod, reason, message, warning=True)
+        self._recorder.event(pod, reason, message, warning=True)
 
 
 def back_off_message(pod: kinds.Pod, name: str, delay: float) -> str:

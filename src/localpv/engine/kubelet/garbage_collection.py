@@ -11,11 +11,11 @@ import msgspec
 
 from localpv import errors
 from localpv.api import kinds
-from localpv.engine.kubelet import container_start, exit_status, log_rotation
+from localpv.engine.kubelet import container_start, logs, termination
 from localpv.engine.kubelet.container_start import LAYERS, now
 from localpv.engine.kubelet.paths import Places
-from localpv.engine.kubelet.pod_state import Live
 from localpv.engine.kubelet.records import Record, Records
+from localpv.engine.kubelet.supervisor import PodState
 from localpv.host.containers import Containers, Seen
 from localpv.host.sandboxes import Layers, Sandboxes
 from localpv.runtime.clock import Clock
@@ -29,7 +29,7 @@ class Volumes(Protocol):
     async def leftovers(self) -> frozenset[str]: ...
 
 
-class Undertaker:
+class GarbageCollector:
     """Sees containers that have ended, and clears them away."""
 
     def __init__(
@@ -46,7 +46,7 @@ class Undertaker:
         self._containers, self._layers, self._sandboxes = containers, layers, sandboxes
         self._volumes, self._records, self._places, self._clock = volumes, records, places, clock
 
-    async def collect(self, uid: str, pod: kinds.Pod | None, live: Live) -> None:
+    async def collect(self, uid: str, pod: kinds.Pod | None, live: PodState) -> None:
         """Note the ends of containers of a pod, and give back what they held."""
         for record in self._records.all(uid):
             if record.end is None:
@@ -55,7 +55,7 @@ class Undertaker:
                 live.let_go(record.id)
                 await self._bury(record)
 
-    async def _look(self, record: Record, pod: kinds.Pod | None, live: Live) -> Record:
+    async def _look(self, record: Record, pod: kinds.Pod | None, live: PodState) -> Record:
         if record.undone:
             return await self._take_back(record)
         bundle = self._records.bundle(record)
@@ -83,8 +83,8 @@ class Undertaker:
         spec = (*pod.spec.containers, *pod.spec.init_containers) if pod is not None else ()
         container = next((one for one in spec if one.name == record.container), None)
         bundle = self._records.bundle(record)
-        message = exit_status.message(bundle.folder, bundle.log, container, failed=seen.exit_code != 0)
-        end = exit_status.of(seen, message=message, now=now(self._clock))
+        message = termination.end_message(bundle.folder, bundle.log, container, failed=seen.exit_code != 0)
+        end = termination.end_of(seen, message=message, now=now(self._clock))
         ended = msgspec.structs.replace(record, end=end, started_at=record.started_at or record.created_at)
         self._records.save(ended)
         log.info(
@@ -127,7 +127,7 @@ class Undertaker:
         bundle = self._records.bundle(record)
         await self._containers.delete(bundle)
         await container_start.remove_folder(self._layers, self._places.container(record.id))
-        for path in [bundle.log, *log_rotation.older(bundle.log)]:
+        for path in [bundle.log, *logs.older(bundle.log)]:
             path.unlink(missing_ok=True)
         self._records.drop(record)
 

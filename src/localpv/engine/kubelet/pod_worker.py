@@ -16,17 +16,15 @@ from localpv import errors
 from localpv.api import kinds
 from localpv.api.kinds import StateWaiting
 from localpv.client.objects import Objects
-from localpv.engine.kubelet import bundle, files, pod_actions
+from localpv.engine.kubelet import bundle, etc_files, pod_actions
 from localpv.engine.kubelet.container_start import Starter
-from localpv.engine.kubelet.events import Teller
-from localpv.engine.kubelet.garbage_collection import Undertaker
+from localpv.engine.kubelet.events import NoImage, NotStarted, PodEvents, RunError
+from localpv.engine.kubelet.garbage_collection import GarbageCollector
 from localpv.engine.kubelet.paths import Places
-from localpv.engine.kubelet.pod_state import Live
+from localpv.engine.kubelet.pod_status import StatusWriter
 from localpv.engine.kubelet.records import Record, Records
-from localpv.engine.kubelet.status_writer import StatusWriter
-from localpv.engine.kubelet.supervisor import Keeper
-from localpv.engine.kubelet.volumes.results import NotReady, Prepared
-from localpv.engine.kubelet.waiting_reasons import NoImage, NotStarted, RunError
+from localpv.engine.kubelet.supervisor import PodState, Supervisor
+from localpv.engine.kubelet.volumes.volume_spec import NotReady, Prepared
 from localpv.engine.scheduler import admission
 from localpv.host.sandboxes import Sandboxes
 from localpv.runtime.clock import Clock
@@ -71,33 +69,33 @@ class Worker:
         volumes: Volumes,
         sandboxes: Sandboxes,
         starter: Starter,
-        keeper: Keeper,
-        undertaker: Undertaker,
+        supervisor: Supervisor,
+        garbage: GarbageCollector,
         records: Records,
         places: Places,
         status: StatusWriter,
-        teller: Teller,
+        events: PodEvents,
         clock: Clock,
         admit: Admit | None = None,
     ) -> None:
         self._node = node
         self._find, self._objects = find, objects
         self._volumes, self._sandboxes = volumes, sandboxes
-        self._starter, self._keeper, self._undertaker = starter, keeper, undertaker
+        self._starter, self._supervisor, self._garbage = starter, supervisor, garbage
         self._records, self._places = records, places
-        self._status, self._teller = status, teller
+        self._status, self._events = status, events
         self._clock, self._admit = clock, admit
-        self._live: dict[str, Live] = {}
+        self._live: dict[str, PodState] = {}
 
-    def live(self, uid: str) -> Live:
-        return self._live.setdefault(uid, Live())
+    def live(self, uid: str) -> PodState:
+        return self._live.setdefault(uid, PodState())
 
     async def reconcile(self, uid: str) -> Outcome:
         pod, live = self._find(uid), self.live(uid)
-        await self._undertaker.collect(uid, pod, live)
+        await self._garbage.collect(uid, pod, live)
         if pod is None:
             return await self._clear(uid, live)
-        self._keeper.watch_all(pod, live)
+        self._supervisor.watch_all(pod, live)
         if pod.metadata.deleting:
             return await self._wind_up(pod, live)
         if pod.status.phase in FINISHED:
@@ -108,7 +106,7 @@ class Worker:
             return await self._fail(pod, live, *refused, before=admission.REJECTED)
         return await self._advance(pod, live)
 
-    async def _advance(self, pod: kinds.Pod, live: Live) -> Outcome:
+    async def _advance(self, pod: kinds.Pod, live: PodState) -> Outcome:
         """Bring the pod one step further."""
         uid = pod.metadata.uid
         unready: NotReady | None = None
@@ -117,7 +115,7 @@ class Worker:
         except NotReady as error:
             # Nothing new starts. What runs already, in a pod that was adopted, goes on, is looked after, and may end.
             unready = error
-            self._teller.not_ready(pod, error)
+            self._events.not_ready(pod, error)
         await self._go_on_with_taken_over(pod, live)
         made = self._plan(pod, live)
         trouble: NotStarted | None = None
@@ -127,7 +125,7 @@ class Worker:
             except NotStarted as error:
                 told = live.waiting.get(container.name)
                 if told is None or told.message != error.message:
-                    self._teller.failed(pod, container.name, error)
+                    self._events.failed(pod, container.name, error)
                 if not isinstance(error, RunError):  # that one is an attempt like any other, and ended
                     trouble = error
                     live.waiting[container.name] = StateWaiting(reason=error.reason, message=error.message)
@@ -145,7 +143,7 @@ class Worker:
                 self._stop(pod, live, record, self._grace(pod, record.container, probe), message)
         for name in made.backing_off.keys() - live.backed_off:
             live.backed_off.add(name)
-            self._teller.back_off(pod, name)
+            self._events.back_off(pod, name)
         over = made.over and not made.stop
         await self._status.write(pod, live, made, over=over)
         if over:
@@ -160,7 +158,7 @@ class Worker:
         found = [wait for wait in waits if wait is not None]
         return LookAgain(after=max(min(found), 0.05)) if found else Done()
 
-    async def _prepare(self, pod: kinds.Pod, live: Live) -> None:
+    async def _prepare(self, pod: kinds.Pod, live: PodState) -> None:
         """Volumes, then namespaces; NotReady when a volume cannot be served now, which the loop tries again."""
         uid = pod.metadata.uid
         if live.prepared is None:
@@ -169,41 +167,41 @@ class Worker:
             try:
                 await self._volumes.refresh(pod)
             except NotReady as error:
-                self._teller.not_ready(pod, error)
+                self._events.not_ready(pod, error)
         if not live.sandbox:
             names = bundle.shared_namespaces(pod)
             folder = self._places.sandbox(uid)
-            await self._sandboxes.make(folder, namespaces=names, host_name=files.host_name(pod, node=self._node))
+            await self._sandboxes.make(folder, namespaces=names, host_name=etc_files.host_name(pod, node=self._node))
             live.sandbox = True
 
-    async def _go_on_with_taken_over(self, pod: kinds.Pod, live: Live) -> None:
+    async def _go_on_with_taken_over(self, pod: kinds.Pod, live: PodState) -> None:
         """What `_start` does after the start, for containers whose start went on when we died in the middle of it."""
         for container in (*pod.spec.init_containers, *pod.spec.containers):
             record = self._records.latest(pod.metadata.uid).get(container.name)
             if record is not None and record.running and record.id in live.taken_over:
                 live.taken_over.discard(record.id)
-                self._teller.started(pod, container.name)
-                await self._keeper.started(pod, container, record, live)
-                await self._undertaker.forget_old(record)
+                self._events.started(pod, container.name)
+                await self._supervisor.started(pod, container, record, live)
+                await self._garbage.forget_old(record)
 
-    async def _start(self, pod: kinds.Pod, container: kinds.Container, live: Live) -> None:
+    async def _start(self, pod: kinds.Pod, container: kinds.Container, live: PodState) -> None:
         assert live.prepared is not None
         attempts = self._records.of(pod.metadata.uid).get(container.name, [])
         delay = pod_actions.next_delay(attempts[-1]) if attempts else 0.0
         self._starter.find_image(container)
         if container.name not in live.waiting:
-            self._teller.pulled(pod, container)
+            self._events.pulled(pod, container)
         record = await self._starter.create(pod, container, live.prepared, delay=delay)
-        self._teller.created(pod, container.name)
+        self._events.created(pod, container.name)
         record = await self._starter.start(record)
-        self._teller.started(pod, container.name)
+        self._events.started(pod, container.name)
         live.waiting.pop(container.name, None)
         live.backed_off.discard(container.name)
-        self._keeper.watch(pod, container, record, live)
-        await self._keeper.started(pod, container, record, live)
-        await self._undertaker.forget_old(record)
+        self._supervisor.watch(pod, container, record, live)
+        await self._supervisor.started(pod, container, record, live)
+        await self._garbage.forget_old(record)
 
-    def _plan(self, pod: kinds.Pod, live: Live) -> pod_actions.Plan:
+    def _plan(self, pod: kinds.Pod, live: PodState) -> pod_actions.Plan:
         def started(record: Record) -> bool:
             watched = live.watched.get(record.id)
             return watched is not None and watched.health.started
@@ -211,25 +209,25 @@ class Worker:
         latest = self._records.latest(pod.metadata.uid)
         return pod_actions.plan(pod, latest, now=self._clock.now(), boot=self._starter.boot, started=started)
 
-    async def _fail(self, pod: kinds.Pod, live: Live, reason: str, message: str, *, before: str = "") -> Outcome:
+    async def _fail(self, pod: kinds.Pod, live: PodState, reason: str, message: str, *, before: str = "") -> Outcome:
         """The pod as a whole has failed: end what runs, then say so."""
         if self._stop_next(pod, live, self._grace(pod)):
             return Done()
         await self._status.write(
             pod, live, pod_actions.Plan(over=True), over=True, reason=reason, message=before + message
         )
-        self._teller.whole(pod, reason, message)
+        self._events.whole(pod, reason, message)
         return await self._settle(pod, live)
 
-    async def _settle(self, pod: kinds.Pod, live: Live) -> Outcome:
+    async def _settle(self, pod: kinds.Pod, live: PodState) -> Outcome:
         """A pod that has finished keeps its logs and nothing else."""
         if live.settled or self._stop_next(pod, live, self._grace(pod)):
             return Done()
-        await self._undertaker.release(pod.metadata.uid)
+        await self._garbage.release(pod.metadata.uid)
         live.settled, live.prepared, live.sandbox = True, None, False
         return Done()
 
-    async def _wind_up(self, pod: kinds.Pod, live: Live) -> Outcome:
+    async def _wind_up(self, pod: kinds.Pod, live: PodState) -> Outcome:
         """A pod that is being deleted: its containers, its volumes, then the object itself."""
         assert pod.metadata.deletion_timestamp is not None
         left = kinds.read_time(pod.metadata.deletion_timestamp) - self._clock.now()
@@ -239,7 +237,7 @@ class Worker:
         if pod.status.phase not in FINISHED:
             await self._status.write(pod, live, self._plan(pod, live), over=True)
         uid, meta = pod.metadata.uid, pod.metadata
-        await self._undertaker.release(uid)
+        await self._garbage.release(uid)
         live.prepared, live.sandbox = None, False
         try:
             await self._objects.delete(meta.name, meta.namespace, uid=uid, grace_seconds=0)
@@ -248,22 +246,22 @@ class Worker:
         # The rest goes when the object has: until then somebody may want to read the logs.
         return Done()
 
-    async def _clear(self, uid: str, live: Live) -> Outcome:
+    async def _clear(self, uid: str, live: PodState) -> Outcome:
         """The object is gone, by force or while nobody looked: nothing of it stays."""
         waits = False
         for record in self._records.latest(uid).values():
             if record.end is None:
-                self._keeper.watch_stranger(record, live)
-                self._keeper.stop(None, record, live, FORCED_SECONDS)
+                self._supervisor.watch_stranger(record, live)
+                self._supervisor.stop(None, record, live, FORCED_SECONDS)
                 waits = True
         if waits:
             return Done()
-        await self._undertaker.release(uid)
-        await self._undertaker.bury_pod(uid)
+        await self._garbage.release(uid)
+        await self._garbage.bury_pod(uid)
         self._live.pop(uid, None)
         return Done()
 
-    def _stop_next(self, pod: kinds.Pod, live: Live, grace: float) -> bool:
+    def _stop_next(self, pod: kinds.Pod, live: PodState, grace: float) -> bool:
         """Order the next containers to end; whether any is left."""
         latest = self._records.latest(pod.metadata.uid)
         steps = pod_actions.stop_order(pod, latest)
@@ -271,9 +269,9 @@ class Worker:
             self._stop(pod, live, latest[name], grace, f"Stopping container {name}")
         return bool(steps)
 
-    def _stop(self, pod: kinds.Pod, live: Live, record: Record, grace: float, message: str) -> None:
-        if self._keeper.stop(pod, record, live, grace):
-            self._teller.killing(pod, record.container, message)
+    def _stop(self, pod: kinds.Pod, live: PodState, record: Record, grace: float, message: str) -> None:
+        if self._supervisor.stop(pod, record, live, grace):
+            self._events.killing(pod, record.container, message)
 
     async def _refused(self, pod: kinds.Pod) -> tuple[str, str] | None:
         """Asked once, before anything of the pod is on this machine."""

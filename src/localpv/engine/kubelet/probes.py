@@ -1,4 +1,4 @@
-"""Probes: whether a container has started, is ready for work, and still lives."""
+"""Probes: whether a container has started, is ready for work, and still lives; by network or a command inside it."""
 
 from __future__ import annotations
 
@@ -6,20 +6,47 @@ import asyncio
 import http.client
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from localpv import errors
 from localpv.api import kinds
-from localpv.engine.kubelet import container_exec
 from localpv.host.containers import Bundle, Containers
 from localpv.host.sandboxes import Sandboxes
 from localpv.runtime.clock import Clock
 
+KEPT_BYTES = 10 * 1024
+
 MOST_BODY = 10 * 1024
 GRACE_SECONDS = 1.0
 """For what a probe does besides waiting for its answer."""
+
+Unhealthy = Callable[[str, str], None]
+"""Told the name of a probe (Startup, Liveness, Readiness) and what it found."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    exit_code: int
+    output: str
+
+
+async def _run_in(containers: Containers, bundle: Bundle, command: Sequence[str], *, seconds: float) -> _Answer:
+    """Run a command in a container; HostTimeout when it takes longer, and it is ended then."""
+    process = await containers.exec(bundle, command, stdin=False, tty=False)
+    kept = bytearray()
+    try:
+        async with asyncio.timeout(seconds):
+            async for _, chunk in process.output():
+                if len(kept) < KEPT_BYTES:
+                    kept += chunk
+            code = await process.wait()
+    except TimeoutError:
+        raise errors.HostTimeout(f"command timed out after {seconds:g}s") from None
+    finally:
+        await process.close()
+    return _Answer(code, kept[:KEPT_BYTES].decode(errors="replace"))
 
 
 @dataclass(slots=True)
@@ -30,10 +57,6 @@ class Health:
     ready: bool
     dead: str = ""
     """Which probe has given it up."""
-
-
-Unhealthy = Callable[[str, str], None]
-"""Told the name of a probe (Startup, Liveness, Readiness) and what it found."""
 
 
 def fresh(container: kinds.Container) -> Health:
@@ -80,7 +103,7 @@ class Prober:
         seconds = float(max(probe.timeout_seconds, 1))
         try:
             if probe.exec is not None:
-                answer = await container_exec.run(self.containers, bundle, probe.exec.command, seconds=seconds)
+                answer = await _run_in(self.containers, bundle, probe.exec.command, seconds=seconds)
                 return "" if answer.exit_code == 0 else answer.output or f"exit code {answer.exit_code}"
             if probe.http_get is not None:
                 get = probe.http_get

@@ -13,18 +13,19 @@ from localpv.client.informer import Informer
 from localpv.engine.kubelet import container_start, garbage_collection, pod_worker
 from localpv.engine.kubelet.container_start import Starter
 from localpv.engine.kubelet.environment import Environment, Sources
-from localpv.engine.kubelet.events import Events, Teller
-from localpv.engine.kubelet.garbage_collection import Undertaker
+from localpv.engine.kubelet.events import PodEvents
+from localpv.engine.kubelet.garbage_collection import GarbageCollector
 from localpv.engine.kubelet.images.store import Images
-from localpv.engine.kubelet.log_rotation import Rotator
+from localpv.engine.kubelet.logs import LogRotation
 from localpv.engine.kubelet.paths import Places
+from localpv.engine.kubelet.pod_status import StatusWriter
 from localpv.engine.kubelet.pod_worker import Admit, Worker
 from localpv.engine.kubelet.probes import Prober
 from localpv.engine.kubelet.records import Records
-from localpv.engine.kubelet.status_writer import StatusWriter
-from localpv.engine.kubelet.supervisor import Keeper
+from localpv.engine.kubelet.supervisor import Supervisor
 from localpv.host.containers import Containers, Features
 from localpv.host.sandboxes import Layers, Sandboxes
+from localpv.observe.recorder import Recorder
 from localpv.runtime.backoff import KeyedBackoff
 from localpv.runtime.clock import Clock
 from localpv.runtime.controller import Controller
@@ -63,7 +64,7 @@ class PodRunner:
         layers: Layers,
         volumes: Volumes,
         sources: Sources,
-        events: Events,
+        recorder: Recorder,
         clock: Clock,
         admit: Admit | None = None,
         features: Features | None = None,
@@ -76,8 +77,8 @@ class PodRunner:
             clock=clock, backoff=KeyedBackoff(first=FIRST_RETRY, most=LONGEST_RETRY)
         )
         self._tasks: asyncio.TaskGroup | None = None
-        self._rotator = Rotator(containers=containers, records=self.records, clock=clock)
-        self._undertaker = Undertaker(
+        self._rotator = LogRotation(containers=containers, records=self.records, clock=clock)
+        self._garbage = GarbageCollector(
             containers=containers,
             layers=layers,
             sandboxes=sandboxes,
@@ -86,12 +87,12 @@ class PodRunner:
             places=places,
             clock=clock,
         )
-        keeper = Keeper(
+        supervisor = Supervisor(
             containers=containers,
             prober=Prober(containers=containers, sandboxes=sandboxes, clock=clock),
             records=self.records,
             places=places,
-            events=events,
+            recorder=recorder,
             clock=clock,
             wake=self._queue.add,
             own=self._own,
@@ -116,12 +117,12 @@ class PodRunner:
             volumes=volumes,
             sandboxes=sandboxes,
             starter=starter,
-            keeper=keeper,
-            undertaker=self._undertaker,
+            supervisor=supervisor,
+            garbage=self._garbage,
             records=self.records,
             places=places,
             status=StatusWriter(objects=objects, pods=informer, records=self.records, host_ip=host_ip, clock=clock),
-            teller=Teller(events),
+            events=PodEvents(recorder),
             clock=clock,
             admit=admit,
         )
@@ -131,12 +132,12 @@ class PodRunner:
         """Run pods until cancelled; the containers go on without us."""
         async with asyncio.TaskGroup() as group:
             self._tasks = group
-            await self._undertaker.remove_strangers(self.records.load())
+            await self._garbage.remove_strangers(self.records.load())
             group.create_task(self._rotator.run(), name="logs of pods")
             # Not before all pods are known: those that seem unknown are ended and cleared away.
             await self.pods.wait_synced()
             self.pods.add_event_handler(self._changed)
-            for uid in await self._undertaker.leftovers():
+            for uid in await self._garbage.leftovers():
                 self._queue.add(uid)
             await self._controller.run()
 

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from localpv.api import kinds
-from localpv.engine.kubelet.waiting_reasons import BadConfig
+from localpv.engine.kubelet.events import BadConfig
 
 RUNTIME_DEFAULT, LOCALHOST, UNCONFINED = "RuntimeDefault", "Localhost", "Unconfined"
 

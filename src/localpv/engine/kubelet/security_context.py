@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from localpv.api import kinds
-from localpv.engine.kubelet.waiting_reasons import BadConfig
+from localpv.engine.kubelet.events import BadConfig
 
 DEFAULT_CAPABILITIES = (
     *("CHOWN", "DAC_OVERRIDE", "FSETID", "FOWNER", "MKNOD", "NET_RAW", "SETGID", "SETUID", "SETFCAP", "SETPCAP"),

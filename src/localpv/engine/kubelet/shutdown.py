@@ -14,14 +14,14 @@ from typing import Any
 from localpv import errors
 from localpv.api import kinds
 from localpv.engine.kubelet import access, pod_actions
-from localpv.engine.kubelet.garbage_collection import Undertaker, Volumes
+from localpv.engine.kubelet.garbage_collection import GarbageCollector, Volumes
 from localpv.engine.kubelet.paths import Places
-from localpv.engine.kubelet.pod_state import Live
 from localpv.engine.kubelet.probes import Prober
 from localpv.engine.kubelet.records import Records
-from localpv.engine.kubelet.supervisor import Keeper
+from localpv.engine.kubelet.supervisor import PodState, Supervisor
 from localpv.host.containers import Containers
 from localpv.host.sandboxes import Layers, Sandboxes
+from localpv.observe.recorder import Recorder
 from localpv.runtime.clock import Clock
 
 GRACE_SECONDS = 30.0
@@ -52,7 +52,7 @@ class Shutdown:
     ) -> None:
         self._containers, self._pods, self._clock, self._say, self._grace = containers, pods, clock, say, grace_seconds
         self._records = Records(places)
-        self._undertaker = Undertaker(
+        self._garbage = GarbageCollector(
             containers=containers,
             layers=layers,
             sandboxes=sandboxes,
@@ -63,12 +63,12 @@ class Shutdown:
         )
         self._changed: dict[str, asyncio.Event] = {}
         self._tasks: asyncio.TaskGroup | None = None
-        self._keeper = Keeper(
+        self._supervisor = Supervisor(
             containers=containers,
             prober=Prober(containers=containers, sandboxes=sandboxes, clock=clock),
             records=self._records,
             places=places,
-            events=_Nobody(),
+            recorder=Recorder(),  # nobody hears events: the API server has stopped
             clock=clock,
             wake=lambda uid: self._changed[uid].set(),
             own=self._own,
@@ -76,8 +76,8 @@ class Shutdown:
 
     async def run(self) -> tuple[str, ...]:
         """End everything; what could not be taken away, in words."""
-        await self._undertaker.remove_strangers(self._records.load())
-        uids = sorted(await self._undertaker.leftovers())
+        await self._garbage.remove_strangers(self._records.load())
+        uids = sorted(await self._garbage.leftovers())
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
             runs = access.running(self._records, self._containers)
@@ -86,7 +86,7 @@ class Shutdown:
 
     async def _end(self, uid: str, *, runs: bool) -> str:
         self._changed[uid] = asyncio.Event()
-        pod, live, name = self._pods.get(uid), Live(), self._name(uid)
+        pod, live, name = self._pods.get(uid), PodState(), self._name(uid)
         grace = self._grace_of(pod)
         if runs:
             self._say(f"{name} is being ended; it has {grace:g} s")
@@ -102,22 +102,22 @@ class Shutdown:
             return f"{name}: {error.message}"
         return ""
 
-    async def _stop(self, uid: str, pod: kinds.Pod | None, live: Live, grace: float) -> None:
+    async def _stop(self, uid: str, pod: kinds.Pod | None, live: PodState, grace: float) -> None:
         deadline = self._clock.monotonic() + grace
-        await self._undertaker.collect(uid, pod, live)
+        await self._garbage.collect(uid, pod, live)
         while self._next(uid, pod, live, deadline - self._clock.monotonic()):
             await self._changed[uid].wait()
             self._changed[uid].clear()
-            await self._undertaker.collect(uid, pod, live)
+            await self._garbage.collect(uid, pod, live)
 
-    def _next(self, uid: str, pod: kinds.Pod | None, live: Live, grace: float) -> bool:
+    def _next(self, uid: str, pod: kinds.Pod | None, live: PodState, grace: float) -> bool:
         """Order the next containers of a pod to end; whether any is left."""
         latest = {name: record for name, record in self._records.latest(uid).items() if record.running}
         steps = pod_actions.stop_order(pod, latest) if pod is not None else []
         # Without the pod, or with one that has changed since, nobody knows an order.
         for name in steps[0] if steps else latest:
-            self._keeper.watch_stranger(latest[name], live)
-            self._keeper.stop(pod, latest[name], live, max(grace, 0.0))
+            self._supervisor.watch_stranger(latest[name], live)
+            self._supervisor.stop(pod, latest[name], live, max(grace, 0.0))
         return bool(latest)
 
     async def _release(self, uid: str) -> None:
@@ -125,7 +125,7 @@ class Shutdown:
         end = self._clock.monotonic() + RELEASE_SECONDS
         while True:
             try:
-                return await self._undertaker.release(uid)
+                return await self._garbage.release(uid)
             except errors.HostError:
                 if self._clock.monotonic() > end:
                     raise
@@ -151,10 +151,3 @@ async def _guarded(work: Coroutine[Any, Any, None]) -> None:
     # What the runtime refuses is seen when the container still runs at the end of its time.
     with contextlib.suppress(errors.HostError):
         await work
-
-
-class _Nobody:
-    """Nobody hears events: the API server has stopped."""
-
-    def tell(self, about: object, reason: str, message: str, *, warning: bool = False, part: str = "") -> None:
-        pass

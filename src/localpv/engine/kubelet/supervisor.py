@@ -1,21 +1,25 @@
-"""Watching over the containers that run: their end, their probes, their hooks, and the order to stop."""
+"""Watching over the containers that run: their end, their probes, their hooks, and the order to stop.
+
+What is held in memory of a pod for that can all be found again from the disk.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from localpv.api import kinds
 from localpv.engine.kubelet import probes, termination
 from localpv.engine.kubelet.paths import Places
-from localpv.engine.kubelet.pod_state import Live, Watched
 from localpv.engine.kubelet.probes import Health, Prober
 from localpv.engine.kubelet.records import Record, Records
 from localpv.engine.kubelet.termination import Stop
+from localpv.engine.kubelet.volumes.volume_spec import Prepared
 from localpv.host.containers import Containers
-from localpv.observe.events import Events
+from localpv.observe.recorder import Recorder
 from localpv.runtime.clock import Clock
 
 HOOK_SECONDS = 600.0
@@ -24,7 +28,48 @@ HOOK_SECONDS = 600.0
 log = logging.getLogger(__name__)
 
 
-class Keeper:
+@dataclass(slots=True)
+class Watched:
+    """A container that runs."""
+
+    ended: asyncio.Event
+    unwatch: Callable[[], None]
+    health: Health
+    probes: asyncio.Task[None] | None = None
+    stop: Stop | None = None
+
+
+@dataclass(slots=True)
+class PodState:
+    """One pod."""
+
+    prepared: Mapping[str, Prepared] | None = None
+    sandbox: bool = False
+    waiting: dict[str, kinds.StateWaiting] = field(default_factory=dict)
+    """Why containers could not be started at the last try."""
+
+    watched: dict[str, Watched] = field(default_factory=dict)
+    """By the id of the container."""
+
+    taken_over: set[str] = field(default_factory=set)
+    """Ids of containers whose start went on without us: nobody has run their hooks yet."""
+
+    settled: bool = False
+    """Nothing of the pod is left on the machine but its logs and records."""
+
+    backed_off: set[str] = field(default_factory=set)
+    """Containers whose waiting has been told in an event."""
+
+    def let_go(self, id_: str) -> None:
+        """The container has ended."""
+        watched = self.watched.pop(id_, None)
+        if watched is not None:
+            watched.unwatch()
+            if watched.probes is not None:
+                watched.probes.cancel()
+
+
+class Supervisor:
     """Holds on to running containers. `own` must give each task an owner."""
 
     def __init__(
@@ -34,24 +79,24 @@ class Keeper:
         prober: Prober,
         records: Records,
         places: Places,
-        events: Events,
+        recorder: Recorder,
         clock: Clock,
         wake: Callable[[str], None],
         own: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
     ) -> None:
         self._containers, self._prober = containers, prober
         self._records, self._places = records, places
-        self._events, self._clock = events, clock
+        self._recorder, self._clock = recorder, clock
         self._wake, self._own = wake, own
 
-    def watch_all(self, pod: kinds.Pod, live: Live) -> None:
+    def watch_all(self, pod: kinds.Pod, live: PodState) -> None:
         """Watch every container of a pod that runs and is not watched yet: those from before a restart of ours."""
         by_name = {one.name: one for one in (*pod.spec.init_containers, *pod.spec.containers)}
         for record in self._records.latest(pod.metadata.uid).values():
             if record.running and record.id not in live.watched and record.container in by_name:
                 self.watch(pod, by_name[record.container], record, live)
 
-    def watch(self, pod: kinds.Pod, container: kinds.Container, record: Record, live: Live) -> None:
+    def watch(self, pod: kinds.Pod, container: kinds.Container, record: Record, live: PodState) -> None:
         """Be told when a container ends, and probe it until then."""
         watched = self._watch(record, live, probes.fresh(container))
         if not probes.has_probes(container):
@@ -65,7 +110,7 @@ class Keeper:
 
         def unhealthy(probe: str, found: str) -> None:
             log.debug("probe failed container=%s probe=%s found=%s", about, probe, found)
-            self._events.tell(pod, "Unhealthy", f"{probe} probe failed: {found.strip()}", warning=True)
+            self._recorder.event(pod, "Unhealthy", f"{probe} probe failed: {found.strip()}", warning=True)
 
         work = self._prober.run(
             container,
@@ -77,12 +122,12 @@ class Keeper:
         )
         watched.probes = self._own(work)
 
-    def watch_stranger(self, record: Record, live: Live) -> None:
+    def watch_stranger(self, record: Record, live: PodState) -> None:
         """Watch a container whose pod is not known any more."""
         if record.id not in live.watched:
             self._watch(record, live, Health(started=True, ready=False))
 
-    def _watch(self, record: Record, live: Live, health: Health) -> Watched:
+    def _watch(self, record: Record, live: PodState, health: Health) -> Watched:
         ended = asyncio.Event()
 
         def told() -> None:
@@ -93,12 +138,12 @@ class Keeper:
         live.watched[record.id] = watched
         return watched
 
-    async def started(self, pod: kinds.Pod, container: kinds.Container, record: Record, live: Live) -> None:
+    async def started(self, pod: kinds.Pod, container: kinds.Container, record: Record, live: PodState) -> None:
         """Run the hook after the start; a container whose hook fails is ended."""
         hook = container.lifecycle.post_start if container.lifecycle is not None else None
         if hook is None or await self._hook(hook, container, record, HOOK_SECONDS):
             return
-        self._events.tell(pod, "FailedPostStartHook", "PostStartHook failed", warning=True)
+        self._recorder.event(pod, "FailedPostStartHook", "PostStartHook failed", warning=True)
         self.stop(pod, record, live, float(pod.spec.termination_grace_period_seconds or 30))
 
     async def _hook(
@@ -114,7 +159,7 @@ class Keeper:
             log.info("hook failed id=%s reason=%s", record.id, wrong)
         return not wrong
 
-    def stop(self, pod: kinds.Pod | None, record: Record, live: Live, grace: float) -> bool:
+    def stop(self, pod: kinds.Pod | None, record: Record, live: PodState, grace: float) -> bool:
         """Begin to end a container, or hurry it; True when it has just begun."""
         deadline = self._clock.monotonic() + grace
         watched = live.watched.get(record.id)
@@ -144,7 +189,7 @@ class Keeper:
             stop, hook if handler is not None else None, containers=self._containers, clock=self._clock
         )
         if not content and pod is not None:
-            self._events.tell(pod, "FailedPreStopHook", "PreStopHook failed", warning=True)
+            self._recorder.event(pod, "FailedPreStopHook", "PreStopHook failed", warning=True)
         self._wake(record.pod_uid)
 
 

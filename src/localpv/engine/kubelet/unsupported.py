@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from localpv.api import kinds, well_known
-from localpv.engine.kubelet import files, seccomp
+from localpv.engine.kubelet import etc_files, seccomp
 from localpv.host.containers import Features
 
 UNSUPPORTED = "PodFeatureUnsupported"
@@ -59,8 +59,8 @@ def _refusals(pod: kinds.Pod, features: Features) -> Iterator[Refusal]:
         yield POD_RESOURCES, "spec.resources.limits of the pod as a whole are not supported on this node"
     if spec.share_process_namespace:
         yield _unsupported("spec.shareProcessNamespace")
-    if len(name := files.host_name(pod, node="")) > files.LONGEST_IN_KERNEL:
-        yield _unsupported(f"spec.setHostnameAsFQDN with {name}, more than {files.LONGEST_IN_KERNEL} characters,")
+    if len(name := etc_files.host_name(pod, node="")) > etc_files.LONGEST_IN_KERNEL:
+        yield _unsupported(f"spec.setHostnameAsFQDN with {name}, more than {etc_files.LONGEST_IN_KERNEL} characters,")
     if spec.os is not None and spec.os.name not in ("", "linux"):
         yield "PodOSNotSupported", f"Failed to admit pod as the OS field ({spec.os.name}) doesn't match node OS (linux)"
     for container in (*spec.init_containers, *spec.containers):

@@ -21,7 +21,7 @@ from localpv.engine.scheduler.pod_info import PodInfo
 from localpv.engine.scheduler.schedule_one import NoNode
 from localpv.engine.scheduler.scheduling_queue import LOOK_AGAIN_SECONDS, MOST_SECONDS, UnschedulablePods
 from localpv.engine.scheduler.writes import Writes
-from localpv.observe.events import ApiEvents
+from localpv.observe.recorder import ApiRecorder
 from localpv.runtime.backoff import KeyedBackoff
 from localpv.runtime.clock import Clock
 from localpv.runtime.controller import Controller, Done, LookAgain, Outcome
@@ -53,7 +53,7 @@ class Scheduler:
     ) -> None:
         self.listers = Listers(informers)
         self._writes = Writes(client, informers=informers, clock=clock)
-        self._events = ApiEvents(client, component=NAME, clock=clock)
+        self._recorder = ApiRecorder(client, component=NAME, clock=clock)
         self._clock = clock
         self._workers = workers
         self._queue: WorkQueue[str] = WorkQueue(clock=clock, backoff=KeyedBackoff(most=MOST_SECONDS))
@@ -79,7 +79,7 @@ class Scheduler:
         listers.volumes.add_event_handler(self._volume_changed)
         listers.pods.add_event_handler(self._pod_changed)
         group = Group(clock=self._clock)
-        group.add("events", self._events.run)
+        group.add("events", self._recorder.run)
         controller = Controller(
             "scheduler", self._reconcile, queue=self._queue, clock=self._clock, workers=self._workers
         )
@@ -118,7 +118,7 @@ class Scheduler:
             case Bound(node):
                 log.debug("scheduled pod=%s node=%s", key, node)
                 self._unschedulable.forget(key)
-                self._events.tell(pod, "Scheduled", f"Successfully assigned {key} to {node}")
+                self._recorder.event(pod, "Scheduled", f"Successfully assigned {key} to {node}")
                 return Done()
             case Lost(reason, error):
                 return await self._lost(pod, reason, error)
@@ -126,7 +126,7 @@ class Scheduler:
     async def _no_node(self, pod: Pod, found: NoNode) -> Outcome:
         if self._unschedulable.failed(pod.key, found.wakes, found.message):
             log.info("no node pod=%s reason=%s", pod.key, found.message)
-            self._events.tell(pod, "FailedScheduling", found.message, warning=True)
+            self._recorder.event(pod, "FailedScheduling", found.message, warning=True)
         await self._writes.explain(pod, found.message)
         return LookAgain(after=LOOK_AGAIN_SECONDS)
 
@@ -137,7 +137,7 @@ class Scheduler:
         if error is not None:
             raise error
         log.info("assumed node lost pod=%s reason=%s", pod.key, reason)
-        self._events.tell(pod, "FailedScheduling", reason, warning=True)
+        self._recorder.event(pod, "FailedScheduling", reason, warning=True)
         self._unschedulable.wake_pod(pod.key)
         return Done()
 

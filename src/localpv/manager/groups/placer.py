@@ -19,7 +19,7 @@ from localpv.manager.groups.claim_groups import Party
 from localpv.manager.groups.consumers import Consumers, Nobody
 from localpv.manager.groups.node_choice import Choice, Nodes
 from localpv.manager.groups.reservations import Holding
-from localpv.observe.events import ApiEvents
+from localpv.observe.recorder import ApiRecorder, Notice
 from localpv.runtime.clock import Clock
 from localpv.runtime.controller import Controller, Done, Outcome
 from localpv.runtime.group import Group
@@ -77,13 +77,12 @@ class Placer:
         self._claims, self._volumes, self._volume_index = informers.claims, informers.volumes, informers.volume_index
         self._claims.add_indexers({BY_PARTY: _party_of, BY_SPREAD: _spread_of})
         self._nodes = informers.informer(Node)
-        self._events = ApiEvents(client, component=COMPONENT, clock=clock)
+        self._recorder = ApiRecorder(client, component=COMPONENT, clock=clock)
         self._holding = Holding(client, volumes=self._volumes)
         self._queue: WorkQueue[str] = WorkQueue(clock=clock)
         self._unplaced: set[str] = set()
         """Parties that a free volume, a node or a claim that goes may help."""
 
-        self._told: dict[str, tuple[str, str]] = {}
         self._ready = asyncio.Event()
 
     async def ready(self) -> None:
@@ -100,7 +99,7 @@ class Placer:
         self._claims.add_event_handler(self._claim_changed)
         self._nodes.add_event_handler(self._node_changed)
         group = Group(clock=self._clock)
-        group.add("events", self._events.run)
+        group.add("events", self._recorder.run)
         group.add("placer", Controller("placer", self._look, queue=self._queue, clock=self._clock).run)
         await group.run(on_ready=self._ready.set)
 
@@ -171,7 +170,7 @@ class Placer:
         for claim in claims:
             volume = choice.volumes[claim.key]
             await self._holding.give(ours.get(volume.key, volume), claim)
-            self._told.pop(claim.metadata.uid, None)
+            self._recorder.forget(claim.key)
 
     async def _let_go(self, held: Iterable[PersistentVolume]) -> None:
         for volume in held:
@@ -214,10 +213,7 @@ class Placer:
                 self._tell(claim, WAITS, message)
 
     def _tell(self, claim: PersistentVolumeClaim, reason: str, message: str, *, warning: bool = False) -> None:
-        uid = claim.metadata.uid
-        if self._told.get(uid) != (reason, message):
-            self._told[uid] = (reason, message)
-            self._events.tell(claim, reason, message, warning=warning)
+        self._recorder.event_once(claim, Notice(reason=reason, message=message, warning=warning))
 
     # What wakes whom.
 
@@ -226,7 +222,7 @@ class Placer:
             if claim is not None and (key := claim_groups.key_of(claim)):
                 self._queue.add(key)
         if new is None and old is not None:
-            self._told.pop(old.metadata.uid, None)
+            self._recorder.forget(old.key)
             if placement_annotations.has_wish(old):
                 self._wake_all()  # its domain is free for another
 

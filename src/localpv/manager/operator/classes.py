@@ -24,7 +24,7 @@ from localpv.api.resources import Resource
 from localpv.disk import labels
 from localpv.manager.operator.informers import Informers
 from localpv.manager.operator.objects import NodeObjects
-from localpv.observe.events import Events
+from localpv.observe.recorder import Recorder
 from localpv.runtime.controller import Done, LookAgain, Outcome
 
 LOOK_AGAIN_SECONDS = 60.0
@@ -68,7 +68,7 @@ class Classes:
         informers: Informers,
         *,
         objects: NodeObjects,
-        events: Events,
+        recorder: Recorder,
         is_configured: Callable[[str], bool],
     ) -> None:
         """`is_configured` tells whether a class is also in use outside of LocalStorages."""
@@ -77,7 +77,7 @@ class Classes:
         self._classes = informers.client.objects(StorageClass)
         self._volumes = informers.client.objects(_Volume)
         self._objects = objects
-        self._events = events
+        self._recorder = recorder
         self._is_configured = is_configured
 
     async def ensure(self, storage: LocalStorage) -> None:
@@ -93,7 +93,7 @@ class Classes:
                     log.info("made class class=%s storage=%s", name, storage.key)
             if present is not None and (wrong := _unsuitable(present)):
                 message = f"StorageClass {name} is used as it is, but {wrong}."
-                self._events.tell(storage, "UnsuitableClass", message, warning=True)
+                self._recorder.event(storage, "UnsuitableClass", message, warning=True)
 
     async def remove_unused(self, name: str) -> Outcome:
         """Delete a class of ours that nothing needs any more, one class per call."""

@@ -24,7 +24,7 @@ from localpv.api.kinds.localstorage import LocalStorage
 from localpv.disk import labels
 from localpv.manager.operator.informers import BY_STORAGE, Disk, Informers, Report
 from localpv.manager.operator.node_groups import PODS_SECONDS, SETTLE_SECONDS, NodeGroups
-from localpv.observe.events import Events
+from localpv.observe.recorder import Recorder
 from localpv.runtime.clock import Clock
 from localpv.runtime.controller import Done, LookAgain, Outcome
 
@@ -51,10 +51,10 @@ class Waiting:
 class Deletion:
     """Takes LocalStorages away, one step per call."""
 
-    def __init__(self, informers: Informers, *, groups: NodeGroups, events: Events, clock: Clock) -> None:
+    def __init__(self, informers: Informers, *, groups: NodeGroups, recorder: Recorder, clock: Clock) -> None:
         self._seen = informers
         self._groups = groups
-        self._events = events
+        self._recorder = recorder
         self._clock = clock
         self._storages = informers.client.objects(LocalStorage)
         self._volumes = informers.client.objects(PersistentVolume)
@@ -106,7 +106,7 @@ class Deletion:
             " deleting goes on by itself when the volumes are released and cleaned."
         )
         if self._wait(storage, "WaitingForVolumes", message):
-            self._events.tell(storage, "WaitingForVolumes", message, warning=True)
+            self._recorder.event(storage, "WaitingForVolumes", message, warning=True)
 
     async def _forget_reports(self, storage: LocalStorage) -> None:
         """What is left are reports of nodes whose discoverers could not end in peace."""
@@ -127,7 +127,7 @@ class Deletion:
                 f"Rules may be left on {len(left)} nodes that did not answer: {names}. The next agent or discoverer"
                 " that starts there removes them."
             )
-            self._events.tell(storage, "RulesMayBeLeft", message, warning=True)
+            self._recorder.event(storage, "RulesMayBeLeft", message, warning=True)
             log.warning("rules may be left storage=%s nodes=%s", storage.key, names)
 
     async def _let_go(self, storage: LocalStorage) -> None:

@@ -26,7 +26,7 @@ from localpv.manager.operator.node_groups import NodeGroups, in_force
 from localpv.manager.operator.objects import NodeObjects
 from localpv.manager.operator.tally import Tally
 from localpv.manager.operator.verdict import Verdict
-from localpv.observe.events import ApiEvents
+from localpv.observe.recorder import ApiRecorder
 from localpv.runtime.clock import Clock
 from localpv.runtime.controller import Controller, Done, LookAgain, Outcome, Reconcile
 from localpv.runtime.group import Group
@@ -59,11 +59,11 @@ class Operator:
         self._namespace = namespace
         self._clock = clock
         self._seen = Informers(client, namespace, clock)
-        self._events = ApiEvents(client, component="localpv-operator", clock=clock)
+        self._recorder = ApiRecorder(client, component="localpv-operator", clock=clock)
         self._storages = client.objects(LocalStorage)
-        self._classes = Classes(self._seen, objects=objects, events=self._events, is_configured=is_configured)
+        self._classes = Classes(self._seen, objects=objects, recorder=self._recorder, is_configured=is_configured)
         self._groups = NodeGroups(self._seen, objects=objects, clock=clock)
-        self._deletion = Deletion(self._seen, groups=self._groups, events=self._events, clock=clock)
+        self._deletion = Deletion(self._seen, groups=self._groups, recorder=self._recorder, clock=clock)
         self._verdicts: dict[str, Verdict] = {}
         self._tallies: dict[str, Tally] = {}
         self._troubles: dict[str, str] = {}
@@ -83,7 +83,7 @@ class Operator:
         """Serve until cancelled."""
         seen = self._seen
         group = Group(clock=self._clock)
-        group.add("events", self._events.run)
+        group.add("events", self._recorder.run)
         for name, cache in (
             ("storages", seen.storages),
             ("nodes", seen.nodes),
@@ -199,9 +199,9 @@ class Operator:
         if before is not None and before.reason == verdict.reason and before.observed_generation == verdict.generation:
             return
         if not verdict.accepted:
-            self._events.tell(storage, verdict.reason, verdict.message[:1000], warning=True)
+            self._recorder.event(storage, verdict.reason, verdict.message[:1000], warning=True)
         elif before is None or before.status != "True":
-            self._events.tell(storage, statuses.ACCEPTED, verdict.message)
+            self._recorder.event(storage, statuses.ACCEPTED, verdict.message)
 
     def _judge(self, storage: LocalStorage) -> Verdict:
         meta = storage.metadata

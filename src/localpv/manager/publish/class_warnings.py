@@ -12,18 +12,16 @@ from localpv.api.kinds.localdisk import DiskKind, LocalDisk, VolumeMode
 from localpv.config import cleaners
 from localpv.config.settings import ClassSettings
 from localpv.disk import labels
-from localpv.manager.conditions import Reports
 from localpv.manager.listers import Surroundings
-from localpv.observe.events import Events
+from localpv.observe.conditions import DiskConditions
+from localpv.observe.recorder import Recorder
 
 
 class Cautions:
     """Tells each class once, and keeps the condition of its disks true."""
 
-    def __init__(self, *, reports: Reports, events: Events, surroundings: Surroundings) -> None:
-        self._reports, self._events, self._surroundings = reports, events, surroundings
-        self._told: dict[str, str] = {}
-        """By class, where it was told: the UID of the StorageClass, or of the Node where there is no such class."""
+    def __init__(self, *, conditions: DiskConditions, recorder: Recorder, surroundings: Surroundings) -> None:
+        self._conditions, self._recorder, self._surroundings = conditions, recorder, surroundings
 
     async def step(self, disk: LocalDisk) -> LocalDisk:
         name = disk.spec.storage_class_name
@@ -31,14 +29,14 @@ class Cautions:
         message = caution(disk, settings) if settings is not None else ""
         if message:
             self._tell(name, disk.spec.node_name, message)
-        return await self._reports.caution(disk, message)
+        return await self._conditions.caution(disk, message)
 
     def _tell(self, name: str, node_name: str, message: str) -> None:
         about: StorageClass | Node | None = self._surroundings.storage_class(name)
         about = about or self._surroundings.node(node_name)
-        if about is not None and self._told.get(name) != about.metadata.uid:
-            self._told[name] = about.metadata.uid
-            self._events.tell(about, labels.DATA_READABLE, message, warning=True)
+        # By class, on the StorageClass, or on the Node where there is no such class.
+        if about is not None and self._recorder.is_news(f"class {name}", about.metadata.uid):
+            self._recorder.event(about, labels.DATA_READABLE, message, warning=True)
 
 
 def caution(disk: LocalDisk, settings: ClassSettings) -> str:

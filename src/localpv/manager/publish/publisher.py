@@ -27,14 +27,13 @@ from localpv.api.objects import Object
 from localpv.disk import labels
 from localpv.disk.records import Records
 from localpv.manager import volumes as offers
-from localpv.manager.conditions import Reports
 from localpv.manager.listers import Surroundings
-from localpv.manager.metrics import Figures, Silent
 from localpv.manager.publish import names as publish_names
 from localpv.manager.publish import ownership, persistent_volume
 from localpv.manager.publish.persistent_volume import Refused
 from localpv.manager.volumes import Volumes
-from localpv.observe.events import Events
+from localpv.observe.conditions import DiskConditions
+from localpv.observe.publishing import Publications
 from localpv.runtime.controller import Done, Outcome
 
 NO_STORAGE_CLASS = "NoStorageClass"
@@ -51,16 +50,14 @@ class Publisher:
         records: Records,
         volumes: Volumes,
         surroundings: Surroundings,
-        reports: Reports,
-        events: Events,
-        figures: Figures | None = None,
+        conditions: DiskConditions,
+        recorder: Publications,
     ) -> None:
-        self._figures = figures or Silent()
         self._records = records
         self._volumes = volumes
         self._surroundings = surroundings
-        self._reports = reports
-        self._events = events
+        self._conditions = conditions
+        self._recorder = recorder
         self._intended: set[str] = set()
         """Disks whose intent this process has written. To the agent such a disk looks published, so it checks less
         than before an offer; an intent from before a crash is therefore given up, and the disk judged anew."""
@@ -87,16 +84,16 @@ class Publisher:
                 return
             if found is not None:
                 name = found.metadata.name
-                await self._reports.trouble(disk, "PathTaken", f"Volume {name} offers {disk.spec.path} already.")
+                await self._conditions.trouble(disk, "PathTaken", f"Volume {name} offers {disk.spec.path} already.")
                 return
         if not is_offerable(disk):
-            await self._reports.over(disk)
+            await self._conditions.over(disk)
             return
         built = self._build(disk)
         if isinstance(built, Refused):
-            if built.reason == NO_STORAGE_CLASS and not self._reports.is_told(disk, built.reason, built.message):
+            if built.reason == NO_STORAGE_CLASS and not self._conditions.is_told(disk, built.reason, built.message):
                 self._ask_for_classes(disk)
-            await self._reports.trouble(disk, built.reason, built.message)
+            await self._conditions.trouble(disk, built.reason, built.message)
             return
         await self._create(await self._intend(disk, built["metadata"]["name"]), built)
 
@@ -139,10 +136,9 @@ class Publisher:
             return
         except errors.ApiError as error:
             # The intent stays and nothing is remembered as done: the next call tries again.
-            self._events.tell(disk, "VolumeFailedCreate", error.message, warning=True)
-            self._figures.refused(disk.spec.volume_mode)
+            self._recorder.refused(disk, error.message)
             raise
-        self._figures.published(disk.spec.volume_mode, seconds=time.monotonic() - began)
+        self._recorder.created(disk, seconds=time.monotonic() - began)
         self._made.add(created.metadata.uid)
         await self._record(disk, created, disk.spec.identity)
 
@@ -163,17 +159,15 @@ class Publisher:
         identity = disk.spec.identity if disk.spec.volume is not None else None
         identity = identity or _recorded_identity(found) or disk.status.identity
         if identity is None:
-            await self._reports.trouble(
+            await self._conditions.trouble(
                 disk, "UnknownIdentity", f"Volume {found.key} is not taken over before its disk has been looked at."
             )
             return
         await self._record(disk, found, identity)
 
     async def _take_back(self, disk: LocalDisk, found: PersistentVolume) -> None:
-        reason = disk.status.message or disk.status.reason
-        self._events.tell(found, "VolumeWithdrawn", f"The disk cannot be offered any more: {reason}", warning=True)
         gone = await self._volumes.delete(found)
-        self._figures.withdrawn(disk.spec.volume_mode)
+        self._recorder.withdrawn(disk, found)
         if gone:
             await self._forget(disk)
 
@@ -181,7 +175,7 @@ class Publisher:
         spec = disk.spec
         other = publish_names.long_volume_name(spec.entry, spec.node_name, spec.storage_class_name)
         if taken_by.metadata.name == other:
-            await self._reports.trouble(disk, "NameTaken", f"Volume {other} exists and offers something else.")
+            await self._conditions.trouble(disk, "NameTaken", f"Volume {other} exists and offers something else.")
             return
         log.warning("name collides disk=%s volume=%s instead=%s", disk.key, taken_by.key, other)
         await self._go_on(await self._intend(disk, other), other)
@@ -195,13 +189,10 @@ class Publisher:
         if meta.uid in self._made:
             # Perhaps only now: the agent's answer to the intent mostly comes between the volume and its record.
             self._made.discard(meta.uid)
-            log.info("published disk=%s volume=%s uid=%s", disk.key, meta.name, meta.uid)
-            self._events.tell(
-                found, "VolumePublished", f"Published {disk.spec.path} on node {disk.spec.node_name} as a volume."
-            )
+            self._recorder.published(disk, found)
         else:
             log.info("adopted disk=%s volume=%s uid=%s", disk.key, meta.name, meta.uid)
-        await self._reports.over(written)
+        await self._conditions.over(written)
 
     async def _forget(self, disk: LocalDisk) -> None:
         self._intended.discard(disk.key)
@@ -216,7 +207,7 @@ class Publisher:
         wanted = self._surroundings.configuration.classes
         missing = [name for name in wanted if self._surroundings.storage_class(name) is None]
         if missing and (node := self._surroundings.node(disk.spec.node_name)) is not None:
-            self._events.tell(node, NO_STORAGE_CLASS, _no_class(*missing), warning=True)
+            self._recorder.event(node, NO_STORAGE_CLASS, _no_class(*missing), warning=True)
 
     def _build(self, disk: LocalDisk, name: str = "") -> Object | Refused:
         configuration = self._surroundings.configuration

@@ -14,7 +14,7 @@ from localpv.api.kinds.localdisk import CleaningState, LocalDisk
 from localpv.disk import labels
 from localpv.manager import volumes as offers
 from localpv.manager.volumes import Volumes
-from localpv.observe.events import Events
+from localpv.observe.recorder import Recorder
 from localpv.runtime.controller import Done, Outcome
 
 WAITS = "DeletionWaits"
@@ -28,18 +28,16 @@ class Holding:
     """Looks after one deleted volume per call."""
 
     def __init__(
-        self, *, volumes: Volumes, disk_of: Callable[[PersistentVolume], LocalDisk | None], events: Events
+        self, *, volumes: Volumes, disk_of: Callable[[PersistentVolume], LocalDisk | None], recorder: Recorder
     ) -> None:
         self._volumes = volumes
         self._disk_of = disk_of
-        self._events = events
-        self._told: dict[str, str] = {}
-        """By name of the volume: what was said last."""
+        self._recorder = recorder
 
     async def step(self, name: str) -> Outcome:
         volume = self._volumes.seen(name)
         if volume is None or not volume.metadata.deleting or not offers.is_held(volume):
-            self._told.pop(name, None)
+            self._recorder.forget(f"held {name}")
             return Done()
         disk = self._disk_of(volume)
         if disk is None and offers.is_unused(volume):
@@ -49,9 +47,8 @@ class Holding:
                 log.info("let go unused volume=%s uid=%s", volume.key, volume.metadata.uid)
             return Done()
         message = why(volume, disk)
-        if self._told.get(name) != message:
-            self._told[name] = message
-            self._events.tell(volume, WAITS, message, warning=disk is None)
+        if self._recorder.is_news(f"held {name}", message):
+            self._recorder.event(volume, WAITS, message, warning=disk is None)
         return Done()
 
 

@@ -22,10 +22,9 @@ from localpv.client.client import Client
 from localpv.config.settings import NodeLossPolicy
 from localpv.disk import labels
 from localpv.manager.listers import Surroundings
-from localpv.manager.metrics import Figures, Silent
 from localpv.manager.nodes import Nodes
 from localpv.manager.volumes import Volumes, is_held, is_unclaimed, is_unused
-from localpv.observe.events import Events
+from localpv.observe.publishing import Publications
 from localpv.runtime.clock import Clock
 from localpv.runtime.controller import Done, LookAgain, Outcome
 
@@ -44,11 +43,9 @@ class NodeLoss:
         is_ours: Callable[[PersistentVolume], bool],
         remembers: Callable[[PersistentVolume], Awaitable[bool]],
         surroundings: Surroundings,
-        events: Events,
+        recorder: Publications,
         clock: Clock,
-        figures: Figures | None = None,
     ) -> None:
-        self._figures = figures or Silent()
         self._claims = client.objects(PersistentVolumeClaim)
         self._all_nodes = client.objects(Node)
         self._volumes = volumes
@@ -56,7 +53,7 @@ class NodeLoss:
         self._is_ours = is_ours
         self._remembers = remembers
         self._surroundings = surroundings
-        self._events = events
+        self._recorder = recorder
         self._clock = clock
 
     async def step(self, name: str) -> Outcome:
@@ -79,7 +76,7 @@ class NodeLoss:
         now, since = self._clock.now(), _lost_since(volume)
         if since is None:
             await self._volumes.annotate(volume, labels.LOST_SINCE, kinds.write_time(now))
-            self._events.tell(volume, "NodeLost", "No node has this volume any more.", warning=True)
+            self._recorder.event(volume, "NodeLost", "No node has this volume any more.", warning=True)
             since = now
         grace = settings.node_loss.grace_seconds
         # A clock that was set back must not make it longer than the grace.
@@ -118,16 +115,14 @@ class NodeLoss:
         # Nobody can clean the disk now, so its record must know what is on it before the volume goes.
         if not is_unused(volume) and not await self._remembers(volume):
             message = "Its node is gone, but no LocalDisk knows of it; delete it by hand, or wait for the node."
-            self._events.tell(volume, "NotRemembered", message, warning=True)
+            self._recorder.event(volume, "NotRemembered", message, warning=True)
             return
         try:
             await self._volumes.delete(volume)
         except errors.LocalpvError:
-            self._figures.volume_lost(volume.status.phase, failed=True)
+            self._recorder.volume_lost(volume, failed=True)
             raise
-        self._figures.volume_lost(volume.status.phase)
-        self._events.tell(volume, "VolumeDelete", "Its node is gone, and the class says to delete its volumes.")
-        log.info("deleted volume of lost node volume=%s uid=%s", volume.key, volume.metadata.uid)
+        self._recorder.volume_lost(volume)
 
     async def _release_claim(self, volume: PersistentVolume) -> None:
         reference = volume.spec.claim_ref
@@ -143,11 +138,9 @@ class NodeLoss:
         except (errors.NotFound, errors.Conflict):
             return
         except errors.LocalpvError:
-            self._figures.claim_lost(failed=True)
+            self._recorder.claim_lost(volume, claim, failed=True)
             raise
-        self._figures.claim_lost()
-        self._events.tell(volume, "ClaimReleased", f"Its node is gone; claim {claim.key} is deleted.", warning=True)
-        log.info("released claim of lost node claim=%s volume=%s", claim.key, volume.key)
+        self._recorder.claim_lost(volume, claim)
 
 
 def is_lost(volume: PersistentVolume, nodes: Iterable[Node]) -> bool:

@@ -11,14 +11,13 @@ from localpv import errors
 from localpv.api.kinds import PersistentVolume
 from localpv.api.kinds.localdisk import CleanOrder, DiskKind, LocalDisk, OfferedVolume, VolumeMode
 from localpv.disk.records import Records
-from localpv.manager.conditions import Reports
 from localpv.manager.listers import Surroundings
-from localpv.manager.metrics import Figures, Silent
 from localpv.manager.release import decision
 from localpv.manager.release.decision import Action
 from localpv.manager.release.progress import Progress
 from localpv.manager.volumes import Volumes
-from localpv.observe.events import Events
+from localpv.observe.conditions import DiskConditions
+from localpv.observe.publishing import Publications
 from localpv.runtime.clock import Clock
 from localpv.runtime.controller import Done, LookAgain, Outcome
 
@@ -44,22 +43,20 @@ class Releaser:
         volumes: Volumes,
         owns: Owns,
         surroundings: Surroundings,
-        reports: Reports,
-        events: Events,
+        conditions: DiskConditions,
+        recorder: Publications,
         clock: Clock,
         in_job: InJob = by_agent,
-        figures: Figures | None = None,
     ) -> None:
         self._in_job = in_job
-        self._figures = figures or Silent()
         self._records = records
         self._volumes = volumes
         self._owns = owns
         self._surroundings = surroundings
-        self._reports = reports
-        self._events = events
+        self._conditions = conditions
+        self._recorder = recorder
         self._clock = clock
-        self._progress = Progress(events=events, clock=clock)
+        self._progress = Progress(recorder=recorder, clock=clock)
 
     async def step(self, disk: LocalDisk) -> Outcome:
         """Go on with a disk whose volume's UID is recorded, or that somebody has ordered to be cleaned."""
@@ -73,7 +70,7 @@ class Releaser:
             disk, seen = fresh, await self._volumes.find(name) if name else None
         action = self._decide(disk, seen)
         if not isinstance(action, decision.Tell | decision.Order | decision.Keep):
-            disk = await self._reports.over(disk)
+            disk = await self._conditions.over(disk)
             if seen is not None and seen.status.reason == decision.DISK_MISSING:
                 await self._volumes.explain(seen, "", "")
                 return LookAgain(after=0)
@@ -110,9 +107,7 @@ class Releaser:
                 await self._delete(disk, clean)
             case decision.Free(clean):
                 await self._volumes.free(clean)
-                self._events.tell(clean, "VolumeRecycled", "The disk is clean, and the volume is offered again.")
-                self._figures.recycled(disk.spec.volume_mode)
-                log.info("recycled disk=%s volume=%s uid=%s", disk.key, clean.key, clean.metadata.uid)
+                self._recorder.recycled(disk, clean)
             case decision.Forget():
                 await self._forget(disk)
             case decision.TakeBack():
@@ -121,18 +116,18 @@ class Releaser:
                 await self._tell(disk, volume, reason, message)
 
     async def _tell(self, disk: LocalDisk, volume: PersistentVolume | None, reason: str, message: str) -> None:
-        if volume is not None and not self._reports.is_told(disk, reason, message):
-            self._events.tell(volume, reason, message, warning=True)
+        if volume is not None and not self._conditions.is_told(disk, reason, message):
+            self._recorder.event(volume, reason, message, warning=True)
         if volume is not None and reason == decision.DISK_MISSING and volume.status.message != message:
             await self._volumes.explain(volume, reason, message)
-        await self._reports.trouble(disk, reason, message)
+        await self._conditions.trouble(disk, reason, message)
 
     async def _remember(self, disk: LocalDisk, found: PersistentVolume) -> None:
         assert disk.spec.volume is not None
         meta, policy = found.metadata, found.spec.persistent_volume_reclaim_policy
         if meta.uid != disk.spec.volume.uid:
             message = f"The volume {meta.name} was made anew by somebody else; it takes the place of the former."
-            self._events.tell(found, "VolumeReplaced", message, warning=True)
+            self._recorder.event(found, "VolumeReplaced", message, warning=True)
         offered = OfferedVolume(name=meta.name, uid=meta.uid, reclaim_policy=policy)
         clean = disk.spec.clean if meta.uid == disk.spec.volume.uid else None
         await self._write(disk, volume=offered, clean=clean)
@@ -145,7 +140,7 @@ class Releaser:
             message = f"The configuration has no class {disk.spec.storage_class_name}, so it is not known how to clean."
             await self._tell(disk, volume, "NotConfigured", message)
             return
-        disk = await self._reports.over(disk)
+        disk = await self._conditions.over(disk)
         if not disk.status.kind:
             # What kind of disk it is decides how it is cleaned; the agent tells when it sees it.
             return
@@ -163,8 +158,7 @@ class Releaser:
             job=self._in_job(disk),
         )
         await self._write(disk, clean=order)
-        self._figures.ordered(disk.spec.volume_mode)
-        log.info("ordered cleaning disk=%s volume=%s uid=%s", disk.key, offered.name, offered.uid)
+        self._recorder.ordered(disk, offered)
 
     async def _call_off(self, disk: LocalDisk, volume: PersistentVolume | None, cleaned: bool) -> None:
         if cleaned:
@@ -175,7 +169,7 @@ class Releaser:
         await self._write(disk, clean=None)
         if volume is not None:
             message = "The order to clean was taken back: the volume is not released any more."
-            self._events.tell(volume, "CleaningCalledOff", message, warning=True)
+            self._recorder.event(volume, "CleaningCalledOff", message, warning=True)
 
     def _shows_old_data(self, disk: LocalDisk) -> bool:
         settings = self._surroundings.configuration.classes.get(disk.spec.storage_class_name)
@@ -195,11 +189,9 @@ class Releaser:
         except errors.Conflict:
             raise
         except errors.LocalpvError as error:
-            self._events.tell(clean, "VolumeFailedDelete", error.message, warning=True)
+            self._recorder.event(clean, "VolumeFailedDelete", error.message, warning=True)
             raise
-        self._events.tell(clean, "VolumeDelete", "The disk is clean, and the volume is deleted.")
-        self._figures.deleted(disk)
-        log.info("deleted volume=%s uid=%s disk=%s", clean.key, clean.metadata.uid, disk.key)
+        self._recorder.deleted(disk, clean)
         if gone:
             await self._forget(disk)
 

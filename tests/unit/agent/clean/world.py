@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from tests.unit.manager.memory_records import MemoryRecords
 
 from localpv import errors
 from localpv.agent.clean.cleaner import Cleaner
-from localpv.agent.clean.events import Silent
 from localpv.agent.clean.executor import Target
 from localpv.agent.clean.locks import Locks
 from localpv.agent.clean.paths import Place
@@ -34,6 +34,7 @@ from localpv.config.settings import ClassSettings
 from localpv.host.model.identity import Identity
 from localpv.host.model.methods import Progress
 from localpv.host.workers import Report
+from localpv.observe.cleaning import Cleanings
 from localpv.runtime.controller import Done, LookAgain, Outcome
 from localpv.testing.clock import FakeClock
 
@@ -177,28 +178,33 @@ class FakeHands:
             raise disk.fails.pop(0)
 
 
-class Told(Silent):
+class Told(Cleanings):
     """Remembers what was told."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.events: list[tuple[str, str, bool]] = []
         self.refusals: list[str] = []
         self.counted: list[tuple[str, ...]] = []
 
-    def began(self, mode: str, method: str) -> None:
-        self.counted.append(("began", mode, method))
+    def started(self, disk: LocalDisk, order: CleanOrder, method: str) -> None:
+        super().started(disk, order, method)
+        self.counted.append(("began", disk.spec.volume_mode, method))
 
-    def verified(self, mode: str, method: str, *, seconds: float, size_bytes: int) -> None:
-        self.counted.append(("verified", mode, method, str(size_bytes)))
+    def verified(self, disk: LocalDisk, order: CleanOrder, method: str, **figures: Any) -> None:
+        super().verified(disk, order, method, **figures)
+        self.counted.append(("verified", disk.spec.volume_mode, method, str(figures["size_bytes"])))
 
-    def failed(self, mode: str, method: str, reason: str) -> None:
-        self.counted.append(("failed", mode, method, reason))
+    def failed(self, disk: LocalDisk, order: CleanOrder, method: str, *, reason: str, message: str) -> None:
+        super().failed(disk, order, method, reason=reason, message=message)
+        self.counted.append(("failed", disk.spec.volume_mode, method, reason))
 
-    def tell(self, about: Kind, reason: str, message: str, *, warning: bool = False) -> None:
-        self.events.append((str(reason), message, warning))
-
-    def refused(self, mode: str, reason: str) -> None:
+    def refused(self, disk: LocalDisk, order: CleanOrder, *, reason: str, message: str) -> None:
+        super().refused(disk, order, reason=reason, message=message)
         self.refusals.append(reason)
+
+    def event(self, about: Kind, reason: str, message: str, *, warning: bool = False, part: str = "") -> None:
+        self.events.append((str(reason), message, warning))
 
     @property
     def reasons(self) -> list[str]:
@@ -231,8 +237,7 @@ class World:
             locks=Locks(self.folder / "locks"),
             slots=Slots(self.limits.at_once, call=self.called.append),
             clock=self.clock,
-            events=self.told,
-            metrics=self.told,
+            recorder=self.told,
             limits=self.limits,
             only=self.only,
         )
@@ -246,8 +251,7 @@ class World:
             hands=self.hands,
             state_folder=self.folder,
             clock=self.clock,
-            events=self.told,
-            metrics=self.told,
+            recorder=self.told,
             limits=self.limits,
         )
 

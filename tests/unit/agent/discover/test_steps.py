@@ -26,6 +26,7 @@ from localpv.host.folders import Entry, FileKind
 from localpv.host.model.devices import BlockDevice
 from localpv.host.uevents import LOST, Uevent
 from localpv.host.workers import Workers
+from localpv.observe.discovery import Discoveries
 from localpv.runtime.controller import Done, LookAgain, Outcome
 from localpv.testing.clock import FakeClock
 from localpv.testing.fake_host import FakeDevices, FakeFolders, FakeMachine, FakeMounts, FakeUevents
@@ -34,10 +35,11 @@ from localpv.testing.fake_mounting import FakeMarks
 SETTLE_SECONDS = 5.0
 
 
-class Found:
-    """Metrics of a discovery: what was found and after how long."""
+class Found(Discoveries):
+    """A discovery's recorder: what was found and after how long."""
 
-    def __init__(self) -> None:
+    def __init__(self, to: FakeEvents) -> None:
+        super().__init__(to=to)
         self.seconds: list[float] = []
         self.bad: list[str] = []
 
@@ -54,7 +56,8 @@ class Found:
 class Steps:
     def __init__(self, machine: FakeMachine, records: FolderRecords) -> None:
         self.machine, self.records, self.clock = machine, records, FakeClock()
-        self.metrics, self.events = Found(), FakeEvents()
+        self.events = FakeEvents()
+        self.metrics = Found(self.events)
         self.described: list[str] = []
         real = machine.describe
 
@@ -75,8 +78,7 @@ class Steps:
             clock=self.clock,
             configuration=configured(a_class()),
             settle_seconds=SETTLE_SECONDS,
-            metrics=self.metrics,
-            events=self.events,
+            recorder=self.metrics,
         )
 
     @property

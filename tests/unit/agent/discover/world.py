@@ -18,6 +18,7 @@ from localpv.config.settings import ClassSettings, Configuration
 from localpv.disk.records.folder import FolderRecords
 from localpv.disk.records.names import disk_name
 from localpv.host.workers import Workers
+from localpv.observe.discovery import Discoveries
 from localpv.runtime.clock import SystemClock
 from localpv.testing.fake_host import FakeDevices, FakeFolders, FakeMachine, FakeMounts, FakeUevents
 from localpv.testing.fake_mounting import FakeMarks
@@ -134,7 +135,7 @@ async def discovering(
         configuration=replace(configured(*(classes or (a_class(),))), min_resync_seconds=resync_seconds),
         settle_seconds=settle_seconds,
         round_seconds=round_seconds,
-        events=events,
+        recorder=Discoveries(to=events),
     )
     running = asyncio.create_task(discovery.run())
     try:

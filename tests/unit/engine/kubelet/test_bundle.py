@@ -9,12 +9,12 @@ import pytest
 from tests.unit.engine.kubelet.builders import container, pod
 
 from localpv.api import kinds
-from localpv.engine.kubelet import bundle, environment, limits
+from localpv.engine.kubelet import bundle, environment
 from localpv.engine.kubelet.bundle import Binding
+from localpv.engine.kubelet.events import BadConfig
 from localpv.engine.kubelet.images.store import Config
 from localpv.engine.kubelet.security_context import User
-from localpv.engine.kubelet.volumes.results import Prepared
-from localpv.engine.kubelet.waiting_reasons import BadConfig
+from localpv.engine.kubelet.volumes.volume_spec import Prepared
 from localpv.host.model.devices import DeviceNumber
 
 DISK = Prepared(path=Path("/x"), name="disk", device=True, access="rwm", number=DeviceNumber(7, 3))
@@ -106,14 +106,14 @@ def test_volume_is_used_as_what_it_is() -> None:
 
 
 def test_limits_become_shares_quota_and_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "has_controller", lambda name: True)
+    monkeypatch.setattr(bundle, "has_controller", lambda name: True)
     wanted = {"requests": {"cpu": "250m"}, "limits": {"cpu": "1500m", "memory": "64Mi"}}
     of = pod(containers=[container(resources=wanted)]).spec.containers[0]
-    assert limits.resources(of) == {
+    assert bundle._resources(of) == {
         "cpu": {"shares": 256, "quota": 150_000, "period": 100_000},
         "memory": {"limit": 64 * 1024 * 1024},
     }
-    assert limits.resources(pod().spec.containers[0]) == {"cpu": {"shares": 2}}
+    assert bundle._resources(pod().spec.containers[0]) == {"cpu": {"shares": 2}}
 
 
 @pytest.mark.parametrize(

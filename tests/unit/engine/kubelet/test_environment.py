@@ -10,8 +10,8 @@ from tests.unit.engine.kubelet.builders import container, pod
 
 from localpv.engine.kubelet import environment
 from localpv.engine.kubelet.environment import Environment
+from localpv.engine.kubelet.events import BadConfig
 from localpv.engine.kubelet.images.store import Config
-from localpv.engine.kubelet.waiting_reasons import BadConfig
 
 
 class Sources:

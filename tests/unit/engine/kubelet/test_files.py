@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from tests.unit.engine.kubelet.builders import pod
 
-from localpv.engine.kubelet import dns, files
+from localpv.engine.kubelet import etc_files
 
 MACHINE = "# ours\nnameserver 192.0.2.1\nsearch example.org\noptions ndots:2 rotate\n"
 
 
 def hosts(tmp_path: Path, **spec: Any) -> list[str]:
-    files.write(pod(**spec), tmp_path, node="n1")
+    etc_files.write(pod(**spec), tmp_path, node="n1")
     return (tmp_path / "hosts").read_text().splitlines()
 
 
@@ -28,10 +28,10 @@ def test_aliases_are_added_to_the_hosts_file(tmp_path: Path) -> None:
 def test_subdomain_gives_a_full_name_and_the_pod_may_be_called_by_it(tmp_path: Path) -> None:
     full = "web.sub.default.svc.cluster.local"
     assert hosts(tmp_path, hostname="web", subdomain="sub")[-1] == f"127.0.1.1\t{full}\tweb"
-    assert files.host_name(pod(hostname="web", subdomain="sub"), node="n1") == "web"
-    assert files.host_name(pod(hostname="web", subdomain="sub", setHostnameAsFQDN=True), node="n1") == full
-    assert files.host_name(pod(hostname="web", setHostnameAsFQDN=True), node="n1") == "web"
-    assert files.host_name(pod(hostname="web", hostnameOverride="other.example"), node="n1") == "other.example"
+    assert etc_files.host_name(pod(hostname="web", subdomain="sub"), node="n1") == "web"
+    assert etc_files.host_name(pod(hostname="web", subdomain="sub", setHostnameAsFQDN=True), node="n1") == full
+    assert etc_files.host_name(pod(hostname="web", setHostnameAsFQDN=True), node="n1") == "web"
+    assert etc_files.host_name(pod(hostname="web", hostnameOverride="other.example"), node="n1") == "other.example"
 
 
 @pytest.mark.parametrize(
@@ -47,4 +47,4 @@ def test_subdomain_gives_a_full_name_and_the_pod_may_be_called_by_it(tmp_path: P
     ],
 )
 def test_dns_is_the_machines_with_what_the_pod_adds(spec: dict[str, Any], text: str) -> None:
-    assert dns.text(pod(**spec), MACHINE) == text
+    assert etc_files.resolv_conf(pod(**spec), MACHINE) == text

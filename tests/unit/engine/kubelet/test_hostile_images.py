@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from tests.unit.engine.kubelet import archives as writing
 
 from localpv import errors
-from localpv.engine.kubelet.images import archives, unpacking
+from localpv.engine.kubelet.images import archives, layers
+from localpv.engine.kubelet.images.layers import Unpacker
 from localpv.engine.kubelet.images.store import Images
-from localpv.engine.kubelet.images.unpacking import Unpacker
 
 STEPS = ("a", "b", "link", "..", ".", "", "precious", ".wh.", ".wh..", ".wh...", ".wh.a", ".wh.link", ".wh.precious")
 NAMES = st.lists(st.sampled_from([*STEPS, ".wh..wh..opq", ".wh../b", ".wh.../precious"]), min_size=1, max_size=4).map(
@@ -138,13 +138,13 @@ def load(tmp_path: Path, layer: bytes) -> None:
 def test_file_that_is_larger_than_any_image_is_refused_before_it_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(unpacking, "MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(layers, "MOST_BYTES", 1 << 20)
     with pytest.raises(errors.ConfigurationError, match="too large"):
         load(tmp_path, writing.layer({f"zeroes-{number}": bytes(400 << 10) for number in range(4)}))
 
 
 def test_image_of_very_many_files_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unpacking, "MOST_FILES", 50)
+    monkeypatch.setattr(layers, "MOST_FILES", 50)
     with pytest.raises(errors.ConfigurationError, match="too large"):
         load(tmp_path, writing.layer({str(number): b"" for number in range(51)}))
 

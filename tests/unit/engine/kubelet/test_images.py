@@ -11,9 +11,9 @@ import pytest
 from tests.unit.engine.kubelet import archives as writing
 
 from localpv import errors
-from localpv.engine.kubelet.images import archives, references
+from localpv.engine.kubelet.images import archives, store
+from localpv.engine.kubelet.images.layers import Unpacker
 from localpv.engine.kubelet.images.store import Image, Images
-from localpv.engine.kubelet.images.unpacking import Unpacker
 
 
 @pytest.fixture
@@ -117,8 +117,8 @@ def test_links_inside_an_image_stay_as_they_are(tmp_path: Path, images: Images) 
     ],
 )
 def test_short_names_of_images_mean_long_ones(text: str, full: str) -> None:
-    assert str(references.parse(text)) == full
-    assert references.parse(references.parse(text).short) == references.parse(text)
+    assert str(store.parse_reference(text)) == full
+    assert store.parse_reference(store.parse_reference(text).short) == store.parse_reference(text)
 
 
 def test_name_moves_to_the_image_that_is_imported_last(tmp_path: Path, images: Images) -> None:
@@ -169,5 +169,5 @@ def test_import_that_was_cut_off_is_not_an_image(images: Images) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        images.add(Image(id="sha256:1"), [references.parse("a")], fill)
+        images.add(Image(id="sha256:1"), [store.parse_reference("a")], fill)
     assert images.find("a") is None and list(images) == []

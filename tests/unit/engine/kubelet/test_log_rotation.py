@@ -6,8 +6,8 @@ from pathlib import Path
 
 from tests.unit.engine.kubelet.builders import record
 
-from localpv.engine.kubelet import log_rotation
-from localpv.engine.kubelet.log_rotation import Rotator
+from localpv.engine.kubelet import logs
+from localpv.engine.kubelet.logs import LogRotation
 from localpv.engine.kubelet.paths import Places
 from localpv.engine.kubelet.records import Records
 from localpv.testing.clock import FakeClock
@@ -20,16 +20,16 @@ async def test_long_log_is_put_aside_and_the_oldest_goes(tmp_path: Path) -> None
     records.save(one)
     bundle = records.bundle(one)
     bundle.log.parent.mkdir(parents=True)
-    rotator = Rotator(containers=containers, records=records, clock=clock, most=100, files=3)
+    rotator = LogRotation(containers=containers, records=records, clock=clock, most=100, files=3)
     bundle.log.write_text("short")
     await rotator.look()
-    assert log_rotation.older(bundle.log) == []
+    assert logs.older(bundle.log) == []
     for number in range(5):
         bundle.log.write_text(str(number) * 200)
         await clock.advance(1)
         await rotator.look()
         assert bundle.log.read_text() == ""
-    kept = [path.read_text()[0] for path in log_rotation.older(bundle.log)]
+    kept = [path.read_text()[0] for path in logs.older(bundle.log)]
     assert kept == ["3", "4"]
     assert containers.journal == ["reopen main.0"] * 5
 
@@ -39,5 +39,5 @@ async def test_log_that_was_put_aside_just_before_a_crash_is_begun_anew(tmp_path
     one = record()
     records.save(one)
     records.bundle(one).log.parent.mkdir(parents=True)
-    await Rotator(containers=containers, records=records, clock=FakeClock()).look()
+    await LogRotation(containers=containers, records=records, clock=FakeClock()).look()
     assert containers.journal == ["reopen main.0"]

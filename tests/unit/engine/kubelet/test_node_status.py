@@ -12,7 +12,7 @@ from localpv.api import kinds
 from localpv.api.kinds import Node
 from localpv.client.client import Client
 from localpv.client.transport import Answer, Request
-from localpv.engine.kubelet import machine_info, node_status
+from localpv.engine.kubelet import node_status
 from localpv.engine.kubelet.node_status import STATUS_SECONDS, NodeKeeper
 from localpv.testing.api import FakeApi
 from localpv.testing.clock import FakeClock
@@ -36,7 +36,7 @@ def keeper(api: FakeApi, clock: FakeClock, missing: list[str], tmp_path: Path) -
     return NodeKeeper(
         Client(api, field_manager="tests"),
         name="here",
-        machine=machine_info.read(tmp_path),
+        machine=node_status.read_machine(tmp_path),
         clock=clock,
         missing=lambda: tuple(missing),
     )

@@ -244,7 +244,7 @@ async def test_status_is_written_only_when_it_changes(town: Town) -> None:
 
 
 async def test_image_that_comes_later_lets_the_container_start(town: Town) -> None:
-    from localpv.engine.kubelet.images import references
+    from localpv.engine.kubelet.images import store
     from localpv.engine.kubelet.images.store import Image
 
     async with town.running():
@@ -252,7 +252,7 @@ async def test_image_that_comes_later_lets_the_container_start(town: Town) -> No
         await town.until(
             lambda pod: status(pod).get("state", {}).get("waiting", {}).get("reason") == "ErrImageNeverPull"
         )
-        town.images.add(Image(id="sha256:app"), [references.parse("localhost/app:1")], lambda root: None)
+        town.images.add(Image(id="sha256:app"), [store.parse_reference("localhost/app:1")], lambda root: None)
         await town.until_phase("Running")
 
 

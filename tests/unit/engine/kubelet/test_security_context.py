@@ -10,8 +10,8 @@ from tests.unit.engine.kubelet.builders import container, pod
 
 from localpv.api import kinds
 from localpv.engine.kubelet import security_context
+from localpv.engine.kubelet.events import BadConfig
 from localpv.engine.kubelet.security_context import User
-from localpv.engine.kubelet.waiting_reasons import BadConfig
 
 
 @pytest.fixture

@@ -17,12 +17,12 @@ from localpv.client.http import HttpTransport
 from localpv.client.informer_factory import InformerFactory
 from localpv.client.objects import Selection
 from localpv.engine.apiserver.server import ApiServer, Settings
-from localpv.engine.kubelet.images import references
+from localpv.engine.kubelet.images import store
 from localpv.engine.kubelet.images.store import Config, Image, Images
 from localpv.engine.kubelet.paths import Places
 from localpv.engine.kubelet.runner import PodRunner
-from localpv.engine.kubelet.volumes.results import NotReady, Prepared
-from localpv.observe.events import ApiEvents
+from localpv.engine.kubelet.volumes.volume_spec import NotReady, Prepared
+from localpv.observe.recorder import ApiRecorder
 from localpv.programs.in_process_transport import InsideTransport
 from localpv.runtime.clock import SystemClock
 from localpv.testing.fake_containers import FakeContainers, FakeLayers, FakeSandboxes
@@ -87,7 +87,7 @@ class Town:
         self.images = Images(self.places.images)
         self.places.images.mkdir(parents=True)
         box = Image(id="sha256:box", config=Config(cmd=("sh",)))
-        self.images.add(box, [references.parse("busybox")], lambda root: None)
+        self.images.add(box, [store.parse_reference("busybox")], lambda root: None)
         self.refusal: tuple[str, str] | None = None
         self.runner: PodRunner
 
@@ -95,7 +95,7 @@ class Town:
     async def running(self) -> AsyncIterator[None]:
         """A runner is at work until the with-block ends, without a word then: as if it were killed."""
         clock = SystemClock()
-        events = ApiEvents(self.client, component="tests", clock=clock)
+        events = ApiRecorder(self.client, component="tests", clock=clock)
 
         async def admit(pod: kinds.Pod) -> tuple[str, str] | None:
             return self.refusal
@@ -115,7 +115,7 @@ class Town:
             layers=FakeLayers(self.journal),
             volumes=self.volumes,
             sources=Nothing(),
-            events=events,
+            recorder=events,
             clock=clock,
             admit=admit,
         )

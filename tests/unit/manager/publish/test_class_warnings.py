@@ -11,15 +11,17 @@ from localpv.api.kinds.localdisk import DiskKind, LocalDisk, VolumeMode
 from localpv.config import cleaners
 from localpv.config.settings import Configuration
 from localpv.disk import labels
-from localpv.manager.conditions import Reports
 from localpv.manager.publish.class_warnings import Cautions
+from localpv.observe.conditions import DiskConditions
+from localpv.observe.recorder import Recorder
 
 
 class Told:
     def __init__(self, method: str) -> None:
         self.world = World(block_cleaner=cleaners.read((method,), for_devices=True))
-        reports = Reports(records=self.world.records, events=self.world.events, clock=self.world.clock)
-        self.cautions = Cautions(reports=reports, events=self.world.events, surroundings=self.world.surroundings)
+        recorder = Recorder(self.world.events)
+        conditions = DiskConditions(records=self.world.records, recorder=recorder, clock=self.world.clock)
+        self.cautions = Cautions(conditions=conditions, recorder=recorder, surroundings=self.world.surroundings)
 
     def disk(self, mode: VolumeMode, kind: DiskKind = DiskKind.BLOCK_DEVICE) -> LocalDisk:
         found = self.world.find_disk(kind=kind)

@@ -321,7 +321,7 @@ class Keeper:
     def __init__(self, world: World) -> None:
         self.world = world
         self.holding = Holding(
-            volumes=world.volumes, disk_of=lambda volume: world.view.get(world.name), events=world.events
+            volumes=world.volumes, disk_of=lambda volume: world.view.get(world.name), recorder=world.events
         )
 
     def look(self, name: str) -> None:

@@ -16,6 +16,7 @@ from localpv.api.kinds import (
     NodeSelectorRequirement,
     NodeSelectorTerm,
     PersistentVolume,
+    PersistentVolumeClaim,
     VolumeNodeAffinity,
 )
 from localpv.client.client import Client
@@ -23,9 +24,10 @@ from localpv.client.transport import Answer, Request
 from localpv.config.settings import Configuration, NodeLossPolicy
 from localpv.config.settings import NodeLoss as Policy
 from localpv.disk import labels
-from localpv.manager.metrics import Silent
 from localpv.manager.release import node_loss
 from localpv.manager.release.node_loss import NodeLoss
+from localpv.observe.publishing import Publications
+from localpv.observe.recorder import Recorder
 from localpv.runtime.controller import Done, LookAgain, Outcome
 from localpv.testing.api import FakeApi
 
@@ -42,16 +44,19 @@ class Nodes:
         return self.nodes
 
 
-class Counts(Silent):
+class Counts(Publications):
     """What was counted, in words."""
 
-    def __init__(self) -> None:
+    def __init__(self, to: Recorder) -> None:
+        super().__init__(to=to)
         self.said: list[str] = []
 
-    def volume_lost(self, phase: str, *, failed: bool = False) -> None:
-        self.said.append(f"{phase} volume {'failed' if failed else 'lost'}")
+    def volume_lost(self, volume: PersistentVolume, *, failed: bool = False) -> None:
+        super().volume_lost(volume, failed=failed)
+        self.said.append(f"{volume.status.phase} volume {'failed' if failed else 'lost'}")
 
-    def claim_lost(self, *, failed: bool = False) -> None:
+    def claim_lost(self, volume: PersistentVolume, claim: PersistentVolumeClaim, *, failed: bool = False) -> None:
+        super().claim_lost(volume, claim, failed=failed)
         self.said.append(f"claim {'failed' if failed else 'lost'}")
 
 
@@ -68,7 +73,7 @@ class Case:
         self.world.see()
         self.api = FakeApi()
         self.nodes = Nodes()
-        self.figures = Counts()
+        self.figures = Counts(self.world.events)
         self.start()
         self.claim(uid="claim-1")
 
@@ -81,9 +86,8 @@ class Case:
             is_ours=lambda volume: True,
             remembers=self.remembers,
             surroundings=self.world.surroundings,
-            events=self.world.events,
+            recorder=self.figures,
             clock=self.world.clock,
-            figures=self.figures,
         )
 
     def claim(self, *, uid: str, volume: str = "") -> None:

@@ -7,7 +7,7 @@ from localpv.engine.apiserver import registry
 from localpv.engine.apiserver.admission import CUSTOM_OBJECTS
 from localpv.engine.apiserver.call import Call
 from localpv.engine.apiserver.controllers.worker import Worker
-from localpv.engine.apiserver.kinds import customresourcedefinition
+from localpv.engine.apiserver.kinds.custom import established
 from localpv.engine.apiserver.registry import Kinds
 from localpv.engine.apiserver.storage import Storage, decode
 from localpv.engine.apiserver.verbs.delete import Deletion, delete_object
@@ -74,7 +74,7 @@ class DefinitionKeeper:
         others = self._others(name)
 
         def with_status(live: Object) -> Object:
-            live["status"] = customresourcedefinition.established(live, others=others, now=now())
+            live["status"] = established(live, others=others, now=now())
             return live
 
         try:

@@ -8,8 +8,100 @@ from collections.abc import Sequence
 from localpv.api import fields, names, selectors
 from localpv.api.fields import FieldErrors
 from localpv.api.objects import Object
-from localpv.engine.apiserver.kinds import match_resources
 from localpv.engine.apiserver.kinds.base import StatusStrategy, Strategy, keep_metadata
+
+_OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
+
+
+def default(match: Object | None) -> None:
+    if match is None:
+        return
+    if match.get("matchPolicy") is None:
+        match["matchPolicy"] = "Equivalent"
+    match.setdefault("namespaceSelector", {})
+    match.setdefault("objectSelector", {})
+    for key in ("resourceRules", "excludeResourceRules"):
+        for rule in match.get(key, ()):
+            if rule.get("scope") is None:
+                rule["scope"] = "*"
+
+
+def validate(match: Object, path: str) -> FieldErrors:
+    errors: FieldErrors = []
+    if match["matchPolicy"] not in ("Equivalent", "Exact"):
+        errors.append(fields.not_supported(f"{path}.matchPolicy", match["matchPolicy"], ("Equivalent", "Exact")))
+    for key in ("namespaceSelector", "objectSelector"):
+        errors += selectors.validate(match[key], f"{path}.{key}")
+    for key in ("resourceRules", "excludeResourceRules"):
+        for index, rule in enumerate(match.get(key, ())):
+            errors += wrong_rule(rule, f"{path}.{key}[{index}]")
+    return errors
+
+
+def wrong_rule(rule: Object, path: str) -> FieldErrors:
+    errors: FieldErrors = []
+    seen: set[str] = set()
+    for index, name in enumerate(rule.get("resourceNames", ())):
+        where = f"{path}.resourceNames[{index}]"
+        errors += [fields.invalid(where, name, problem) for problem in names.path_segment(name)]
+        if name in seen:
+            errors.append(fields.duplicate(where, name))
+        seen.add(name)
+    operations = rule.get("operations", ())
+    errors += _wrong_wildcard(operations, f"{path}.operations")
+    errors += [
+        fields.not_supported(f"{path}.operations[{index}]", operation, _OPERATIONS)
+        for index, operation in enumerate(operations)
+        if operation not in _OPERATIONS
+    ]
+    errors += _wrong_wildcard(rule.get("apiGroups", ()), f"{path}.apiGroups")
+    versions = rule.get("apiVersions", ())
+    errors += _wrong_wildcard(versions, f"{path}.apiVersions")
+    errors += [fields.required(f"{path}.apiVersions[{index}]") for index, name in enumerate(versions) if not name]
+    errors += _wrong_resources(rule.get("resources", ()), f"{path}.resources")
+    if rule["scope"] not in ("*", "Cluster", "Namespaced"):
+        errors.append(fields.not_supported(f"{path}.scope", rule["scope"], ("*", "Cluster", "Namespaced")))
+    return errors
+
+
+def _wrong_wildcard(values: Sequence[str], path: str) -> FieldErrors:
+    if not values:
+        return [fields.required(path)]
+    if len(values) > 1 and "*" in values:
+        return [fields.invalid(path, values, "'*' stands for all and must be alone")]
+    return []
+
+
+def _wrong_resources(resources: Sequence[str], path: str) -> FieldErrors:
+    if not resources:
+        return [fields.required(path)]
+    errors: FieldErrors = []
+    whole: set[str] = set()
+    everywhere: set[str] = set()
+    plain = False
+    for index, entry in enumerate(resources):
+        where = f"{path}[{index}]"
+        if not entry:
+            errors.append(fields.required(where))
+            continue
+        resource, slash, sub = entry.partition("/")
+        if not slash:
+            plain = entry != "*"
+            continue
+        if resource in whole:
+            errors.append(fields.invalid(where, entry, f"{resource}/* covers it already"))
+        if sub in everywhere:
+            errors.append(fields.invalid(where, entry, f"*/{sub} covers it already"))
+        if sub == "*":
+            whole.add(resource)
+        if resource == "*":
+            everywhere.add(sub)
+    if len(resources) > 1 and "*/*" in resources:
+        errors.append(fields.invalid(path, resources, "'*/*' stands for all and must be alone"))
+    if "*" in resources and plain:
+        errors.append(fields.invalid(path, resources, "'*' stands for all resources; only subresources may be added"))
+    return errors
+
 
 _REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized")
 _ACTIONS = ("Audit", "Deny", "Warn")
@@ -30,7 +122,7 @@ class ValidatingAdmissionPolicy(StatusStrategy):
         spec = obj.setdefault("spec", {})
         if spec.get("failurePolicy") is None:
             spec["failurePolicy"] = "Fail"
-        match_resources.default(spec.get("matchConstraints"))
+        default(spec.get("matchConstraints"))
 
     def prepare_for_create(self, obj: Object) -> None:
         obj["status"] = {}
@@ -67,7 +159,7 @@ class ValidatingAdmissionPolicy(StatusStrategy):
         if match is None:
             errors.append(fields.required("spec.matchConstraints"))
         else:
-            errors += match_resources.validate(match, "spec.matchConstraints")
+            errors += validate(match, "spec.matchConstraints")
             if not match.get("resourceRules"):
                 errors.append(fields.required("spec.matchConstraints.resourceRules"))
         errors += wrong_conditions(spec.get("matchConditions", ()), "spec.matchConditions")
@@ -86,7 +178,7 @@ class ValidatingAdmissionPolicyBinding(Strategy):
     unconditional_update = False
 
     def default(self, obj: Object) -> None:
-        match_resources.default(obj.setdefault("spec", {}).get("matchResources"))
+        default(obj.setdefault("spec", {}).get("matchResources"))
 
     def validate(self, obj: Object) -> FieldErrors:
         spec = obj["spec"]
@@ -98,7 +190,7 @@ class ValidatingAdmissionPolicyBinding(Strategy):
         if (reference := spec.get("paramRef")) is not None:
             errors += _wrong_param_ref(reference, "spec.paramRef")
         if (match := spec.get("matchResources")) is not None:
-            errors += match_resources.validate(match, "spec.matchResources")
+            errors += validate(match, "spec.matchResources")
         return errors + _wrong_actions(spec.get("validationActions", ()), "spec.validationActions")
 
     def warnings(self, obj: Object) -> list[str]:

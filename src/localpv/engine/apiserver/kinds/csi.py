@@ -1,4 +1,4 @@
-"""CSIDriver, CSINode, CSIStorageCapacity: what drivers there are, on which nodes, and with how much room."""
+"""What CSI drivers keep in the API: CSIDrivers, CSINodes, CSIStorageCapacities, VolumeAttachments."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from localpv.api import fields, names, selectors
 from localpv.api.fields import FieldError, FieldErrors
 from localpv.api.objects import Object
-from localpv.engine.apiserver.kinds import pod_node_labels, volume_equality, volume_sources
-from localpv.engine.apiserver.kinds.base import Strategy
-from localpv.engine.apiserver.kinds.volume_access import ZERO, read_amount
+from localpv.engine.apiserver.kinds import checks, node, persistentvolume, volume_sources
+from localpv.engine.apiserver.kinds.base import StatusStrategy, Strategy
+from localpv.engine.apiserver.kinds.checks import ZERO, read_amount
 
 Errors = Iterator[FieldError]
 
@@ -105,9 +105,7 @@ class CSINode(Strategy):
 
 def _same_driver(new: Object, old: Object) -> bool:
     # How many volumes a node takes may change while it runs.
-    return volume_equality.same(
-        volume_equality.without(new, "allocatable"), volume_equality.without(old, "allocatable")
-    )
+    return checks.same(checks.without(new, "allocatable"), checks.without(old, "allocatable"))
 
 
 def _node_errors(drivers: list[Object]) -> Errors:
@@ -147,14 +145,14 @@ class CSIStorageCapacity(Strategy):
         return [
             fields.invalid(name, obj.get(name), "field is immutable")
             for name in ("nodeTopology", "storageClassName")
-            if not volume_equality.same(obj.get(name), old.get(name))
+            if not checks.same(obj.get(name), old.get(name))
         ]
 
     def warnings(self, obj: Object) -> list[str]:
         topology = obj.get("nodeTopology") or {}
-        found = list(pod_node_labels.term_warnings(topology, "nodeTopology"))
+        found = list(node.term_warnings(topology, "nodeTopology"))
         for key in topology.get("matchLabels") or ():
-            found.extend(pod_node_labels.warning(key, f"nodeTopology.matchLabels.{key}"))
+            found.extend(node.label_warning(key, f"nodeTopology.matchLabels.{key}"))
         return found
 
 
@@ -167,3 +165,66 @@ def _capacity_errors(obj: Object) -> Errors:
     capacity = obj.get("capacity")
     if capacity is not None and read_amount(capacity) < ZERO:
         yield fields.invalid("capacity", capacity, "must be greater than or equal to 0")
+
+
+MAX_METADATA_BYTES = 256 * 1024
+MAX_MESSAGE = 1024
+
+
+class VolumeAttachment(StatusStrategy):
+    returns_deleted = True
+    unconditional_update = False
+    generation = False
+
+    def default(self, obj: Object) -> None:
+        source = obj.setdefault("spec", {}).setdefault("source", {})
+        if (inline := source.get("inlineVolumeSpec")) is not None:
+            volume_sources.default(inline)
+        obj.setdefault("status", {}).setdefault("attached", False)
+
+    def prepare_for_create(self, obj: Object) -> None:
+        obj["status"] = {"attached": False}
+
+    def validate(self, obj: Object) -> FieldErrors:
+        return [*_spec_errors(obj["spec"]), *_status_errors(obj.get("status", {}))]
+
+    def validate_update(self, obj: Object, old: Object) -> FieldErrors:
+        if checks.same(obj["spec"], old["spec"]):
+            return []
+        return [fields.invalid("spec", obj["spec"], "field is immutable")]
+
+    def validate_status_update(self, obj: Object, old: Object) -> FieldErrors:
+        return list(_status_errors(obj.get("status", {})))
+
+
+def _spec_errors(spec: Object) -> Errors:
+    yield from volume_sources.csi_driver_name(spec.get("attacher", ""), "spec.attacher")
+    node = spec.get("nodeName", "")
+    for sentence in names.dns_subdomain(node):
+        yield fields.invalid("spec.nodeName", node, sentence)
+
+    source = spec.get("source") or {}
+    volume, inline = source.get("persistentVolumeName"), source.get("inlineVolumeSpec")
+    either = "name a volume in persistentVolumeName or describe one in inlineVolumeSpec"
+    if volume is None and inline is None:
+        yield fields.required("spec.source", either)
+    elif volume is not None and inline is not None:
+        yield fields.forbidden("spec.source", f"{either}, not both")
+    elif inline is not None:
+        yield from persistentvolume.inline_errors(inline, "spec.source.inlineVolumeSpec")
+    elif not volume:
+        yield fields.required("spec.source.persistentVolumeName", "must not be empty")
+    for sentence in names.dns_subdomain(volume) if volume is not None else ():
+        yield fields.invalid("spec.source.persistentVolumeName", volume, sentence)
+
+
+def _status_errors(status: Object) -> Errors:
+    metadata = status.get("attachmentMetadata") or {}
+    if sum(len(key.encode()) + len(value.encode()) for key, value in metadata.items()) > MAX_METADATA_BYTES:
+        yield fields.too_long("status.attachmentMetadata", MAX_METADATA_BYTES)
+    for name in ("attachError", "detachError"):
+        error = status.get(name) or {}
+        if len(error.get("message", "").encode()) > MAX_MESSAGE:
+            yield fields.too_long(f"status.{name}.message", MAX_MESSAGE)
+        if error.get("errorCode", 0) < 0:
+            yield fields.invalid(f"status.{name}.errorCode", error["errorCode"], "must be greater than or equal to 0")

@@ -10,7 +10,7 @@ from itertools import pairwise
 from localpv.api import fields
 from localpv.api.fields import FieldErrors
 from localpv.api.objects import Object
-from localpv.engine.apiserver.kinds import job_policies
+from localpv.engine.apiserver.kinds import job
 from localpv.engine.apiserver.kinds import workload_common as common
 
 
@@ -152,16 +152,16 @@ def _unreadable(text: str, completions: int | None, path: str) -> FieldErrors:
     if completions is None:
         return []
     try:
-        job_policies.intervals(text, completions)
-    except job_policies.MalformedIndexes as error:
+        job.intervals(text, completions)
+    except job.MalformedIndexes as error:
         return [fields.invalid(path, text, str(error))]
     return []
 
 
 def _overlap(done: str, failed: str, completions: int) -> bool:
     try:
-        first, second = job_policies.intervals(done, completions), job_policies.intervals(failed, completions)
-    except job_policies.MalformedIndexes:
+        first, second = job.intervals(done, completions), job.intervals(failed, completions)
+    except job.MalformedIndexes:
         return False
     # Both lists rise, so one sweep over the two together meets every pair that could touch.
     merged = sorted(first + second)

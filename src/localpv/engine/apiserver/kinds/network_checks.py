@@ -6,10 +6,10 @@ import ipaddress
 from collections.abc import Iterator
 from typing import Any
 
-from localpv.api import fields, names, networks
+from localpv.api import fields, names
 from localpv.api.fields import FieldError
 from localpv.api.objects import Object
-from localpv.engine.apiserver.kinds import pod_names
+from localpv.engine.apiserver.kinds import checks
 
 Errors = Iterator[FieldError]
 
@@ -27,7 +27,7 @@ def address(text: str) -> list[str]:
 
 
 def network(text: str) -> list[str]:
-    return [] if networks.read(text) else ["must be a network, such as 10.9.8.0/24 or 2001:db8::/64"]
+    return [] if checks.read_network(text) else ["must be a network, such as 10.9.8.0/24 or 2001:db8::/64"]
 
 
 def host(text: str) -> list[str]:
@@ -36,7 +36,7 @@ def host(text: str) -> list[str]:
 
 
 def host_of_rule(text: str) -> list[str]:
-    found = ["must be a DNS name, not an IP address"] if pod_names.family(text) else []
+    found = ["must be a DNS name, not an IP address"] if checks.family(text) else []
     return found + host(text)
 
 
@@ -60,11 +60,11 @@ def peer(peer: Object, path: str) -> Errors:
 
 
 def block(block: Object, path: str) -> Errors:
-    whole = networks.read(block.get("cidr", ""))
+    whole = checks.read_network(block.get("cidr", ""))
     if whole is None:
         return
     for index, text in enumerate(block.get("except") or ()):
-        part: Any = networks.read(text)
+        part: Any = checks.read_network(text)
         if part is None:
             continue
         if part.version != whole.version or part.prefixlen <= whole.prefixlen or not part.subnet_of(whole):
@@ -74,7 +74,7 @@ def block(block: Object, path: str) -> Errors:
 def policy_port(port: Object, path: str) -> Errors:
     number, end = port.get("port"), port.get("endPort")
     if number is not None:
-        yield from pod_names.port(number, f"{path}.port")
+        yield from checks.port(number, f"{path}.port")
     if end is None:
         return
     if not isinstance(number, int):
@@ -82,7 +82,7 @@ def policy_port(port: Object, path: str) -> Errors:
         return
     if end < number:
         yield fields.invalid(f"{path}.endPort", end, "must be greater than or equal to port")
-    yield from pod_names.port_number(end, f"{path}.endPort")
+    yield from checks.port_number(end, f"{path}.endPort")
 
 
 def policy_types(spec: Object) -> None:
@@ -108,10 +108,10 @@ def backend(backend: Object, path: str) -> Errors:
     if name and number:
         yield fields.invalid(path, "", "a port has a name or a number, not both")
     elif name:
-        for sentence in pod_names.port_name(name):
+        for sentence in checks.port_name(name):
             yield fields.invalid(f"{path}.service.port.name", name, sentence)
     elif number:
-        yield from pod_names.port_number(number, f"{path}.service.port.number")
+        yield from checks.port_number(number, f"{path}.service.port.number")
     else:
         yield fields.required(path, "the name or the number of a port is needed")
 
@@ -166,12 +166,12 @@ def ranges(spec: Object, path: str) -> Errors:
 
 def endpoint_address(address: Object, path: str) -> Errors:
     text = address.get("ip", "")
-    yield from pod_names.address(text, f"{path}.ip")
+    yield from checks.address(text, f"{path}.ip")
     yield from _not_reachable(text, f"{path}.ip")
 
 
 def _not_reachable(text: str, path: str) -> Errors:
-    address = pod_names.read_address(text)
+    address = checks.read_address(text)
     if address is None:
         return
     if address.is_unspecified or address.is_loopback or address.is_link_local:
@@ -185,7 +185,7 @@ def subset(subset: Object, path: str) -> Errors:
     for index, port in enumerate(ports):
         if len(ports) > 1 and not port.get("name"):
             yield fields.required(f"{path}.ports[{index}].name")
-        yield from pod_names.port_number(port.get("port", 0), f"{path}.ports[{index}].port")
+        yield from checks.port_number(port.get("port", 0), f"{path}.ports[{index}].port")
 
 
 def endpoint_slice(obj: Object) -> Errors:
@@ -199,9 +199,9 @@ def endpoint_slice(obj: Object) -> Errors:
                     yield fields.invalid(here, text, problems[0])
                 elif "." not in text:
                     yield fields.invalid(here, text, "must be a name with a domain")
-            elif not pod_names.family(text):
+            elif not checks.family(text):
                 yield fields.invalid(here, text, "must be an IP address")
-            elif pod_names.family(text) != (6 if kind == "IPv6" else 4):
+            elif checks.family(text) != (6 if kind == "IPv6" else 4):
                 yield fields.invalid(path, text, f"must be an {kind} address")
             else:
                 yield from _not_reachable(text, here)

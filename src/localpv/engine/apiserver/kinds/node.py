@@ -1,14 +1,49 @@
-"""Node: a machine that runs pods."""
+"""Nodes and their Leases, and the labels of nodes that have been renamed, with warnings for the old names."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from localpv.api import fields, names, networks
+from localpv.api import fields, names, well_known
 from localpv.api.fields import FieldError, FieldErrors
 from localpv.api.objects import Object
-from localpv.engine.apiserver.kinds.base import StatusStrategy
-from localpv.engine.apiserver.kinds.volume_access import ZERO, read_amount
+from localpv.engine.apiserver.kinds import checks
+from localpv.engine.apiserver.kinds.base import StatusStrategy, Strategy
+from localpv.engine.apiserver.kinds.checks import ZERO, read_amount
+
+GENERAL = {
+    "beta.kubernetes.io/arch": well_known.ARCHITECTURE,
+    "beta.kubernetes.io/instance-type": "node.kubernetes.io/instance-type",
+    "beta.kubernetes.io/os": well_known.OS,
+    well_known.BETA_REGION: well_known.REGION,
+    well_known.BETA_ZONE: well_known.ZONE,
+}
+"""Beta labels and what they are called now."""
+
+_INSTEAD = GENERAL | {
+    "app.kubernetes.io/created-by": "",
+    "node-role.kubernetes.io/master": well_known.CONTROL_PLANE,
+    "scheduler.alpha.kubernetes.io/preferAvoidPods": "taints and tolerations",
+}
+
+
+def label_warning(label: str, path: str) -> Iterator[str]:
+    """A warning if the label is one of those."""
+    instead = _INSTEAD.get(label)
+    if instead is not None:
+        yield f"{path}: {label} is deprecated" + (f"; use {instead} instead" if instead else "")
+
+
+def term_warnings(term: Object, path: str) -> Iterator[str]:
+    for index, requirement in enumerate(term.get("matchExpressions", ())):
+        yield from label_warning(requirement.get("key", ""), f"{path}.matchExpressions[{index}].key")
+
+
+def selector_warnings(selector: Object | None, path: str) -> Iterator[str]:
+    """For a node selector, which is a list of terms."""
+    for index, term in enumerate((selector or {}).get("nodeSelectorTerms", ())):
+        yield from term_warnings(term, f"{path}.nodeSelectorTerms[{index}]")
+
 
 Errors = Iterator[FieldError]
 
@@ -96,7 +131,7 @@ def _errors(obj: Object) -> Errors:
     cidrs = spec.get("podCIDRs") or []
     families = []
     for index, cidr in enumerate(cidrs):
-        known = networks.read(cidr)
+        known = checks.read_network(cidr)
         families.append(known.version if known else 0)
         if not known:
             yield fields.invalid(f"spec.podCIDRs[{index}]", cidr, "must be an address range such as 10.9.8.0/24")
@@ -142,3 +177,33 @@ def _changes(obj: Object, old: Object) -> Errors:
         yield fields.forbidden("spec.providerID", "cannot change once set")
     if (before.get("externalID") or "") != (spec.get("externalID") or ""):
         yield fields.forbidden("spec.externalID", "cannot change")
+
+
+class Lease(Strategy):
+    generation = False
+    allow_create_on_update = True
+    unconditional_update = False
+
+    def default(self, obj: Object) -> None:
+        obj.setdefault("spec", {})
+
+    def prepare_for_create(self, obj: Object) -> None:
+        _without_coordination(obj)
+
+    def prepare_for_update(self, obj: Object, old: Object) -> None:
+        _without_coordination(obj)
+
+    def validate(self, obj: Object) -> FieldErrors:
+        spec = obj["spec"]
+        errors = []
+        if (seconds := spec.get("leaseDurationSeconds")) is not None and seconds <= 0:
+            errors.append(fields.invalid("spec.leaseDurationSeconds", seconds, "must be more than 0"))
+        if (transitions := spec.get("leaseTransitions")) is not None and transitions < 0:
+            errors.append(fields.invalid("spec.leaseTransitions", transitions, "must not be negative"))
+        return errors
+
+
+def _without_coordination(obj: Object) -> None:
+    # Coordinated leader election is behind a gate that is off in this version: the fields are dropped, not refused.
+    obj["spec"].pop("strategy", None)
+    obj["spec"].pop("preferredHolder", None)

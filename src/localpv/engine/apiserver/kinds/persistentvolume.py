@@ -2,16 +2,111 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterator
 from typing import Any
 
-from localpv.api import fields, objects, volume_affinity, well_known
+from localpv.api import fields, names, objects, volume_affinity, well_known
 from localpv.api.fields import FieldError, FieldErrors
 from localpv.api.objects import Object
-from localpv.engine.apiserver.kinds import pod_node_labels, volume_equality, volume_sources, volume_spec
+from localpv.engine.apiserver.kinds import checks, node, volume_sources
 from localpv.engine.apiserver.kinds.base import Gates, StatusStrategy
 
 Errors = Iterator[FieldError]
+
+RECLAIM_POLICIES = ("Delete", "Recycle", "Retain")
+
+
+def default_spec(spec: Object) -> None:
+    if not spec.get("persistentVolumeReclaimPolicy"):
+        spec["persistentVolumeReclaimPolicy"] = "Retain"
+    if "volumeMode" not in spec:
+        spec["volumeMode"] = "Filesystem"
+    if spec.get("storageClassName") == "":
+        del spec["storageClassName"]
+    if capacity := spec.get("capacity"):
+        checks.round_up(capacity)
+    volume_sources.default(spec)
+
+
+def spec_errors(spec: Object, path: str, *, volume_name: str, has_affinity: bool) -> Errors:
+    """`has_affinity`: the volume is tied to nodes, in the spec or in the annotation of old."""
+    yield from _access(spec, path)
+    capacity = spec.get("capacity") or {}
+    if not capacity:
+        yield fields.required(f"{path}.capacity")
+    if capacity.keys() != {"storage"}:
+        yield fields.not_supported(f"{path}.capacity", capacity, ("storage",))
+    for resource, amount in capacity.items():
+        yield from checks.positive(amount, f"{path}.capacity[{resource}]")
+
+    policy = spec.get("persistentVolumeReclaimPolicy", "")
+    if policy and policy not in RECLAIM_POLICIES:
+        yield fields.not_supported(f"{path}.persistentVolumeReclaimPolicy", policy, RECLAIM_POLICIES)
+    if (affinity := spec.get("nodeAffinity")) is not None:
+        yield from volume_affinity.field_errors(affinity, f"{path}.nodeAffinity")
+
+    yield from _source(spec, path, volume_name=volume_name)
+    if not has_affinity and "local" in spec and volume_sources.of_volume(spec) == "local":
+        why = "a local volume is on one node: say which with required node affinity"
+        yield fields.required(f"{path}.nodeAffinity", why)
+    if policy == "Recycle" and _is_root(spec.get("hostPath")):
+        why = "recycling a hostPath of '/' would delete the node's own files"
+        yield fields.forbidden(f"{path}.persistentVolumeReclaimPolicy", why)
+
+    if storage_class := spec.get("storageClassName"):
+        for sentence in names.dns_subdomain(storage_class):
+            yield fields.invalid(f"{path}.storageClassName", storage_class, sentence)
+    yield from checks.volume_mode(spec.get("volumeMode"), f"{path}.volumeMode")
+    yield from _attributes_class(spec, path)
+
+
+def inline_errors(spec: Object, path: str) -> Errors:
+    """A spec written into a VolumeAttachment: a CSI source and how to reach it, nothing about claims."""
+    for name in ("claimRef", "capacity", "nodeAffinity", "storageClassName"):
+        if spec.get(name):
+            yield fields.forbidden(f"{path}.{name}", "means nothing for a volume that no claim can find")
+    if "csi" not in spec:
+        yield fields.required(f"{path}.csi", "only CSI volumes are attached this way")
+    yield from _access(spec, path)
+    if spec.get("persistentVolumeReclaimPolicy") not in (None, "", "Retain"):
+        yield fields.forbidden(f"{path}.persistentVolumeReclaimPolicy", "must be Retain here")
+    yield from _source(spec, path, volume_name="")
+    if spec.get("volumeMode") not in (None, "Filesystem"):
+        yield fields.forbidden(f"{path}.volumeMode", "must be Filesystem here")
+
+
+def _access(spec: Object, path: str) -> Errors:
+    modes = spec.get("accessModes")
+    if not modes:
+        yield fields.required(f"{path}.accessModes")
+    else:
+        yield from checks.access_modes(modes, f"{path}.accessModes")
+
+
+def _source(spec: Object, path: str, *, volume_name: str) -> Errors:
+    yield from volume_sources.exactly_one(spec, path, volume_sources.OF_VOLUMES)
+    iscsi = spec.get("iscsi")
+    if iscsi and "initiatorName" in iscsi and len(f"{volume_name}:{iscsi.get('targetPortal', '')}") > 64:
+        why = "name of the volume, ':' and portal together may have 64 characters where initiatorName is set"
+        yield fields.invalid(f"{path}.iscsi.targetportal", iscsi.get("targetPortal", ""), why)
+
+
+def _is_root(host_path: Object | None) -> bool:
+    return host_path is not None and posixpath.normpath(host_path.get("path") or ".") in ("/", "//")
+
+
+def _attributes_class(spec: Object, path: str) -> Errors:
+    name = spec.get("volumeAttributesClassName")
+    if name is None:
+        return
+    if not name:
+        yield fields.required(f"{path}.volumeAttributesClassName", "leave it out, or name a class")
+    for sentence in names.dns_subdomain(name) if name else ():
+        yield fields.invalid(f"{path}.volumeAttributesClassName", name, sentence)
+    if "csi" not in spec:
+        yield fields.required(f"{path}.csi", "only CSI volumes have an attributes class")
+
 
 MOUNT_OPTIONS_ANNOTATION = "volume.beta.kubernetes.io/mount-options"
 _WITH_MOUNT_OPTIONS = frozenset(
@@ -67,7 +162,7 @@ class PersistentVolume(StatusStrategy):
         ]
 
     def default(self, obj: Object) -> None:
-        volume_spec.default(obj.setdefault("spec", {}))
+        default_spec(obj.setdefault("spec", {}))
         status = obj.setdefault("status", {})
         if not status.get("phase"):
             status["phase"] = "Pending"
@@ -107,7 +202,7 @@ def _errors(obj: Object) -> Errors:
     annotation = volume_affinity.annotated(obj)
     if annotation:
         yield from volume_affinity.annotation_errors(annotation)
-    yield from volume_spec.errors(
+    yield from spec_errors(
         spec,
         "spec",
         volume_name=metadata.get("name", ""),
@@ -121,12 +216,12 @@ def _errors(obj: Object) -> Errors:
 
 def _changes(obj: Object, old: Object) -> Errors:
     new_spec, old_spec = obj["spec"], old["spec"]
-    if not volume_equality.same(_new_sources(new_spec, old_spec), _sources(old_spec)):
+    if not checks.same(_new_sources(new_spec, old_spec), _sources(old_spec)):
         yield fields.forbidden("spec.persistentvolumesource", "the source of a volume cannot change after creation")
     if new_spec.get("volumeMode") != old_spec.get("volumeMode"):
         yield fields.invalid("volumeMode", new_spec.get("volumeMode"), "field is immutable")
     before, after = old_spec.get("nodeAffinity"), new_spec.get("nodeAffinity")
-    if before is not None and not volume_equality.same(_with_ga_labels(after, before), before):
+    if before is not None and not checks.same(_with_ga_labels(after, before), before):
         why = "field is immutable, except that beta labels may become their general ones"
         yield fields.invalid("nodeAffinity", after, why)
     # The annotation of old says the same as nodeAffinity, so it stays too. It may go once the field is there.
@@ -146,7 +241,7 @@ def _new_sources(spec: Object, old: Object) -> Object:
     csi = found.get("csi")
     if csi and "controllerExpandSecretRef" in csi and "controllerExpandSecretRef" not in old.get("csi", {}):
         # The secret for growing a volume may be given later, once.
-        found["csi"] = volume_equality.without(csi, "controllerExpandSecretRef")
+        found["csi"] = checks.without(csi, "controllerExpandSecretRef")
     return found
 
 
@@ -156,7 +251,7 @@ def _with_ga_labels(affinity: Any, before: Any) -> Any:
         return [_with_ga_labels(new, old) for new, old in zip(affinity, before, strict=True)]
     if isinstance(affinity, dict) and isinstance(before, dict):
         return {key: _with_ga_labels(value, before.get(key)) for key, value in affinity.items()}
-    if isinstance(before, str) and affinity == pod_node_labels.GENERAL.get(before):
+    if isinstance(before, str) and affinity == node.GENERAL.get(before):
         return before
     return affinity
 
@@ -176,4 +271,4 @@ def _warnings(obj: Object) -> Iterator[str]:
         if name in spec:
             yield f"spec.{name}: deprecated, and Kubernetes does not mount it {since}"
     affinity = spec.get("nodeAffinity") or {}
-    yield from pod_node_labels.selector_warnings(affinity.get("required"), "spec.nodeAffinity.required")
+    yield from node.selector_warnings(affinity.get("required"), "spec.nodeAffinity.required")

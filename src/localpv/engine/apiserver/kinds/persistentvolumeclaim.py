@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from localpv.api import fields, names, quantity, selectors, well_known
 from localpv.api.fields import FieldError, FieldErrors
 from localpv.api.objects import Object
-from localpv.engine.apiserver.kinds import volume_access, volume_equality
+from localpv.engine.apiserver.kinds import checks
 from localpv.engine.apiserver.kinds.base import StatusStrategy
-from localpv.engine.apiserver.kinds.volume_access import ZERO, read_amount
+from localpv.engine.apiserver.kinds.checks import ZERO, read_amount
 
 Errors = Iterator[FieldError]
 
@@ -60,7 +60,7 @@ class PersistentVolumeClaim(StatusStrategy):
 def default_spec(spec: Object) -> None:
     """Also for the claims that are written into pods and stateful sets."""
     for amounts in spec.setdefault("resources", {}).values():
-        volume_access.round_up(amounts)
+        checks.round_up(amounts)
     if "volumeMode" not in spec:
         spec["volumeMode"] = "Filesystem"
 
@@ -75,7 +75,7 @@ def _spec_errors(spec: Object, path: str) -> Errors:
     if not modes:
         yield fields.required(f"{path}.accessModes", "name at least one")
     else:
-        yield from volume_access.access_modes(modes, f"{path}.accessModes")
+        yield from checks.access_modes(modes, f"{path}.accessModes")
     if (selector := spec.get("selector")) is not None:
         yield from selectors.validate(selector, f"{path}.selector")
 
@@ -84,12 +84,12 @@ def _spec_errors(spec: Object, path: str) -> Errors:
     if asked is None:
         yield fields.required(f"{path}.resources[storage]", "say how much storage in resources.requests.storage")
     else:
-        yield from volume_access.positive(asked, f"{path}.resources[storage]")
+        yield from checks.positive(asked, f"{path}.resources[storage]")
 
     for name in ("storageClassName", "volumeAttributesClassName"):
         for sentence in names.dns_subdomain(spec[name]) if spec.get(name) else ():
             yield fields.invalid(f"{path}.{name}", spec[name], sentence)
-    yield from volume_access.volume_mode(spec.get("volumeMode"), f"{path}.volumeMode")
+    yield from checks.volume_mode(spec.get("volumeMode"), f"{path}.volumeMode")
     yield from _data_sources(spec, path)
 
 
@@ -117,7 +117,7 @@ def _settle_data_source(spec: Object, old: Object) -> None:
     if source is not None and reference is None:
         spec["dataSourceRef"] = dict(source)
     elif source is None and reference is not None and not reference.get("namespace"):
-        spec["dataSource"] = volume_equality.without(reference, "namespace")
+        spec["dataSource"] = checks.without(reference, "namespace")
 
 
 def _is_claim_or_snapshot(source: Object) -> bool:
@@ -171,12 +171,12 @@ def _changes(obj: Object, old: Object) -> Errors:
         where = f"metadata.annotations.{well_known.BETA_STORAGE_CLASS}"
         yield fields.invalid(where, new_annotation or "", "field is immutable")
 
-    after = volume_equality.without(new_spec, *free)
-    before = volume_equality.without(old_spec, *free)
+    after = checks.without(new_spec, *free)
+    before = checks.without(old_spec, *free)
     bound = obj.get("status", {}).get("phase") == "Bound"
     if bound:
         after, before = _without_growth(after), _without_growth(before)
-    if not volume_equality.same(after, before):
+    if not checks.same(after, before):
         why = "cannot change after creation, except resources.requests.storage and volumeAttributesClassName once bound"
         yield fields.forbidden("spec", why)
 
@@ -190,9 +190,9 @@ def _changes(obj: Object, old: Object) -> Errors:
 
 
 def _without_growth(spec: Object) -> Object:
-    smaller = volume_equality.without(spec, "volumeAttributesClassName")
+    smaller = checks.without(spec, "volumeAttributesClassName")
     smaller["resources"] = dict(spec.get("resources") or {})
-    smaller["resources"]["requests"] = volume_equality.without(requests(spec), "storage")
+    smaller["resources"]["requests"] = checks.without(requests(spec), "storage")
     return smaller
 
 

@@ -4,22 +4,90 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from localpv.api import fields, objects, well_known
+from localpv import errors
+from localpv.api import fields, objects, status, well_known
 from localpv.api.fields import FieldError, FieldErrors
 from localpv.api.objects import Object
 from localpv.engine.apiserver.kinds import (
-    pod_admission,
     pod_containers,
-    pod_defaults,
     pod_resources,
     pod_scheduling,
     pod_spec,
-    pod_status,
     pod_update,
     pod_volumes,
     pod_warnings,
 )
 from localpv.engine.apiserver.kinds.base import StatusStrategy
+
+"""On pods that only show what a node runs by itself."""
+
+PATIENCE_SECONDS = 300
+_SICK = (well_known.NOT_READY, well_known.UNREACHABLE)
+
+PRIORITIES = {"": 0, "system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+"""The priority classes that every cluster has. Others are only stored, and none can be named."""
+
+PREEMPTION = "PreemptLowerPriority"
+
+
+def add_tolerations(spec: Object) -> None:
+    """A pod outlives five minutes of a node that is not ready or not reachable, unless it says otherwise."""
+    tolerations = spec.get("tolerations") or []
+    missing = [key for key in _SICK if not any(_tolerates(toleration, key) for toleration in tolerations)]
+    if missing:
+        spec["tolerations"] = tolerations + [
+            {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": PATIENCE_SECONDS}
+            for key in missing
+        ]
+
+
+def _tolerates(toleration: Object, key: str) -> bool:
+    return toleration.get("key", "") in ("", key) and toleration.get("effect", "") in ("", "NoExecute")
+
+
+def add_service_account(pod: Object) -> None:
+    spec = pod["spec"]
+    if well_known.MIRROR not in (pod["metadata"].get("annotations") or {}) and not spec.get("serviceAccountName"):
+        spec["serviceAccountName"] = spec["serviceAccount"] = "default"
+
+
+def refuse_unknown_classes(pod: Object) -> None:
+    """Classes that the pod names and the engine does not have, and values that only a class may give.
+
+    In Kubernetes these are answers of admission, so they are Forbidden and come before any validation.
+    """
+    spec = pod["spec"]
+    name = spec.get("priorityClassName", "")
+    if name not in PRIORITIES:
+        raise _refused(
+            pod, f"no PriorityClass with name {name} was found: pods can name {' and '.join(list(PRIORITIES)[1:])}"
+        )
+    if spec.get("priority", PRIORITIES[name]) != PRIORITIES[name]:
+        raise _refused(pod, f"priority follows from priorityClassName and is {PRIORITIES[name]}: leave it out")
+    if spec.get("preemptionPolicy", PREEMPTION) != PREEMPTION:
+        raise _refused(pod, f"preemptionPolicy follows from priorityClassName and is {PREEMPTION}: leave it out")
+    if spec.get("runtimeClassName"):
+        raise _refused(
+            pod, f"RuntimeClass {spec['runtimeClassName']} not found: the engine has one runtime, so leave it out"
+        )
+    if spec.get("overhead"):
+        raise _refused(pod, "overhead follows from a RuntimeClass: leave it out")
+
+
+def _refused(pod: Object, why: str) -> errors.Forbidden:
+    return status.forbidden("pods", "", pod["metadata"].get("name", ""), why)
+
+
+def add_priority(spec: Object) -> None:
+    spec["priority"] = PRIORITIES[spec.get("priorityClassName", "")]
+    spec["preemptionPolicy"] = PREEMPTION
+
+
+def keep_priority(spec: Object, old: Object) -> None:
+    for name in ("priority", "preemptionPolicy"):
+        if name in old:
+            spec.setdefault(name, old[name])
+
 
 Errors = Iterator[FieldError]
 
@@ -41,19 +109,19 @@ class Pod(StatusStrategy):
 
     def default(self, obj: Object) -> None:
         spec = obj.setdefault("spec", {})
-        pod_defaults.default_spec(spec)
+        pod_spec.default_spec(spec)
         if spec["terminationGracePeriodSeconds"] < 0:
             spec["terminationGracePeriodSeconds"] = 1
-        pod_defaults.default_pod(obj)
+        pod_spec.default_pod(obj)
         pod_resources.default_pod(spec)
-        pod_status.default(obj.setdefault("status", {}))
+        pod_update.default_status(obj.setdefault("status", {}))
 
     def prepare_for_create(self, obj: Object) -> None:
         spec = obj["spec"]
-        pod_admission.refuse_unknown_classes(obj)
-        pod_admission.add_service_account(obj)
-        pod_admission.add_priority(spec)
-        pod_admission.add_tolerations(spec)
+        refuse_unknown_classes(obj)
+        add_service_account(obj)
+        add_priority(spec)
+        add_tolerations(spec)
         pod_scheduling.merge_label_keys(obj)
         obj["status"] = {"phase": "Pending", "qosClass": pod_resources.quality_of_service(spec)}
         if spec.get("schedulingGates"):
@@ -68,12 +136,12 @@ class Pod(StatusStrategy):
 
     def prepare_for_update(self, obj: Object, old: Object) -> None:
         super().prepare_for_update(obj, old)
-        pod_admission.keep_priority(obj["spec"], old["spec"])
-        pod_admission.add_tolerations(obj["spec"])
+        keep_priority(obj["spec"], old["spec"])
+        add_tolerations(obj["spec"])
 
     def prepare_for_status_update(self, obj: Object, old: Object) -> None:
         super().prepare_for_status_update(obj, old)
-        pod_status.carry_over(obj.setdefault("status", {}), old.get("status") or {})
+        pod_update.carry_over_status(obj.setdefault("status", {}), old.get("status") or {})
 
     def validate(self, obj: Object) -> FieldErrors:
         return list(_errors(obj))
@@ -85,7 +153,7 @@ class Pod(StatusStrategy):
         return list(pod_update.errors(obj, old))
 
     def validate_status_update(self, obj: Object, old: Object) -> FieldErrors:
-        return list(pod_status.errors(obj, old))
+        return list(pod_update.status_errors(obj, old))
 
     def selectable(self, obj: Object) -> dict[str, str]:
         spec, status = obj["spec"], obj.get("status") or {}
@@ -122,9 +190,9 @@ def _errors(obj: Object) -> Errors:
 
 
 def _annotations(annotations: dict[str, str], spec: Object) -> Errors:
-    if pod_admission.MIRROR_ANNOTATION in annotations and not spec.get("nodeName"):
-        where = f"metadata.annotations[{pod_admission.MIRROR_ANNOTATION}]"
-        yield fields.invalid(where, annotations[pod_admission.MIRROR_ANNOTATION], "a mirror pod has a spec.nodeName")
+    if well_known.MIRROR in annotations and not spec.get("nodeName"):
+        where = f"metadata.annotations[{well_known.MIRROR}]"
+        yield fields.invalid(where, annotations[well_known.MIRROR], "a mirror pod has a spec.nodeName")
     cost = annotations.get(well_known.POD_DELETION_COST)
     if cost is not None and not _is_cost(cost):
         yield fields.invalid(

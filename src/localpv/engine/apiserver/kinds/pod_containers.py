@@ -1,17 +1,183 @@
-"""The containers of a pod: ordinary ones, those that run first, and those that are added for a look inside."""
+"""The containers of a pod: ordinary ones, those that run first, and those that are added for a look inside; with their
+probes and lifecycle hooks, and how they use volumes: mounted as a directory, or mapped as a block device.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from localpv.api import fields, names
 from localpv.api.fields import FieldError
 from localpv.api.objects import Object
-from localpv.engine.apiserver.kinds import pod_env, pod_mounts, pod_names, pod_probes, pod_resources, pod_security
+from localpv.engine.apiserver.kinds import checks, pod_env, pod_resources, pod_security
+from localpv.engine.apiserver.kinds.checks import has_backstep, inside
 from localpv.engine.apiserver.kinds.pod_volumes import PULL_POLICIES
 
 Errors = Iterator[FieldError]
+
+PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
+_COUNTS = ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold")
+_HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
+
+
+def probe_errors(container: Object, path: str, *, grace: int | None) -> Errors:
+    for name in PROBES:
+        if (probe := container.get(name)) is not None:
+            yield from _probe(probe, f"{path}.{name}", name)
+    lifecycle = container.get("lifecycle") or {}
+    for hook in ("postStart", "preStop"):
+        if hook in lifecycle:
+            yield from _handler(lifecycle[hook], f"{path}.lifecycle.{hook}", grace=grace)
+
+
+def _probe(probe: Object, path: str, name: str) -> Errors:
+    yield from _handler(probe, path, grace=None)
+    for count in _COUNTS:
+        if probe.get(count, 0) < 0:
+            yield fields.invalid(f"{path}.{count}", probe[count], "must be greater than or equal to 0")
+    grace = probe.get("terminationGracePeriodSeconds")
+    if grace is not None and grace <= 0:
+        yield fields.invalid(f"{path}.terminationGracePeriodSeconds", grace, "must be greater than 0")
+    if name == "readinessProbe":
+        if grace is not None:
+            why = "means nothing for readiness: nothing is ended"
+            yield fields.invalid(f"{path}.terminationGracePeriodSeconds", grace, why)
+    elif probe.get("successThreshold") != 1:
+        yield fields.invalid(f"{path}.successThreshold", probe.get("successThreshold"), "must be 1 for this probe")
+
+
+def _handler(handler: Object, path: str, *, grace: int | None) -> Errors:
+    present = [name for name in _HANDLERS if name in handler]
+    if not present:
+        yield fields.required(path, f"needs one of {', '.join(_HANDLERS)}")
+        return
+    for name in present[1:]:
+        yield fields.forbidden(f"{path}.{name}", f"there is {present[0]} already, and one is all")
+    name = present[0]
+    yield from _action(name, handler[name], f"{path}.{name}", grace=grace)
+
+
+def _action(name: str, action: Object, path: str, *, grace: int | None) -> Errors:
+    if name == "exec":
+        if not action.get("command"):
+            yield fields.required(f"{path}.command")
+    elif name == "sleep":
+        seconds = action.get("seconds", 0)
+        if grace is not None and not 0 <= seconds <= grace:
+            yield fields.invalid(path, seconds, f"must be from 0 to terminationGracePeriodSeconds, which is {grace}")
+    else:
+        if name == "httpGet":
+            yield from _http(action, path)
+        yield from checks.port(action.get("port", 0), f"{path}.port")
+
+
+def _http(action: Object, path: str) -> Errors:
+    if action.get("scheme") not in ("HTTP", "HTTPS"):
+        yield fields.not_supported(f"{path}.scheme", action.get("scheme"), ("HTTP", "HTTPS"))
+    for header in action.get("httpHeaders") or ():
+        for sentence in checks.header(header.get("name", "")):
+            yield fields.invalid(f"{path}.httpHeaders", header.get("name", ""), sentence)
+
+
+PROPAGATIONS = ("Bidirectional", "HostToContainer", "None")
+RECURSIVE = ("Disabled", "Enabled", "IfPossible")
+FOR_BLOCK = frozenset({"ephemeral", "persistentVolumeClaim"})
+"""Sources that can be a block device: only a claim says so."""
+
+
+def mount_errors(container: Object, path: str, volumes: Mapping[str, Object]) -> Errors:
+    """What is wrong with volumeMounts and volumeDevices, by themselves and with each other."""
+    mounts, devices = container.get("volumeMounts") or [], container.get("volumeDevices") or []
+    if mounts:
+        mapped = {device.get("name", ""): device.get("devicePath", "") for device in devices}
+        privileged = bool((container.get("securityContext") or {}).get("privileged"))
+        yield from _mounts(mounts, f"{path}.volumeMounts", volumes, mapped, privileged=privileged)
+    if devices:
+        mounted = {mount.get("name", ""): mount.get("mountPath", "") for mount in mounts}
+        yield from _devices(devices, f"{path}.volumeDevices", volumes, mounted)
+
+
+def _mounts(
+    mounts: list[Object], path: str, volumes: Mapping[str, Object], mapped: Mapping[str, str], *, privileged: bool
+) -> Errors:
+    places: set[str] = set()
+    for index, mount in enumerate(mounts):
+        at, name, place = f"{path}[{index}]", mount.get("name", ""), mount.get("mountPath", "")
+        if not name:
+            yield fields.required(f"{at}.name")
+        if name not in volumes:
+            yield fields.not_found(f"{at}.name", name)
+        if not place:
+            yield fields.required(f"{at}.mountPath")
+        if place in places:
+            yield fields.invalid(f"{at}.mountPath", place, "another volume is mounted here already")
+        places.add(place)
+        if name in mapped:
+            yield fields.invalid(
+                f"{at}.name", name, "the same volume is in volumeDevices: it is a device or a directory"
+            )
+        if place in mapped.values():
+            yield fields.invalid(f"{at}.mountPath", place, "volumeDevices puts a device here")
+        yield from _details(mount, at, path, privileged=privileged)
+
+
+def _details(mount: Object, at: str, path: str, *, privileged: bool) -> Errors:
+    # Kubernetes names the list and not the element for these fields.
+    sub, expression = mount.get("subPath", ""), mount.get("subPathExpr", "")
+    if sub:
+        yield from inside(sub, f"{path}.subPath")
+    if expression:
+        if sub:
+            yield fields.invalid(f"{at}.subPathExpr", expression, "subPath and subPathExpr exclude each other")
+        yield from inside(expression, f"{path}.subPathExpr")
+    propagation = mount.get("mountPropagation")
+    if propagation is not None and propagation not in PROPAGATIONS:
+        yield fields.not_supported(f"{path}.mountPropagation", propagation, PROPAGATIONS)
+    if propagation == "Bidirectional" and not privileged:
+        yield fields.forbidden(f"{path}.mountPropagation", "only a privileged container may mount things for the host")
+    recursive = mount.get("recursiveReadOnly")
+    if recursive is None or recursive == "Disabled":
+        return
+    if recursive not in RECURSIVE:
+        yield fields.not_supported(f"{path}.recursiveReadOnly", recursive, RECURSIVE)
+        return
+    if not mount.get("readOnly"):
+        yield fields.forbidden(f"{path}.recursiveReadOnly", "goes with readOnly only")
+    if propagation not in (None, "None"):
+        yield fields.forbidden(f"{path}.recursiveReadOnly", "does not go with mountPropagation")
+
+
+def _devices(devices: list[Object], path: str, volumes: Mapping[str, Object], mounted: Mapping[str, str]) -> Errors:
+    names: set[str] = set()
+    places: set[str] = set()
+    for index, device in enumerate(devices):
+        at, name, place = f"{path}[{index}]", device.get("name", ""), device.get("devicePath", "")
+        if not name:
+            yield fields.required(f"{at}.name")
+        elif name in names:
+            yield fields.invalid(f"{at}.name", name, "the same volume is in this list already")
+        names.add(name)
+        if name not in volumes:
+            yield fields.not_found(f"{at}.name", name)
+        elif not FOR_BLOCK & volumes[name].keys():
+            why = "only a persistentVolumeClaim or an ephemeral volume can be a block device"
+            yield fields.invalid(f"{at}.name", name, why)
+        if not place:
+            yield fields.required(f"{at}.devicePath")
+        if place in places:
+            yield fields.invalid(f"{at}.devicePath", place, "another device is here already")
+        if has_backstep(place):
+            yield fields.invalid(f"{at}.devicePath", place, "must not contain '..' as a component")
+        else:
+            places.add(place)
+        if name in mounted:
+            yield fields.invalid(
+                f"{at}.name", name, "the same volume is in volumeMounts: it is a device or a directory"
+            )
+        if place in mounted.values():
+            yield fields.invalid(f"{at}.devicePath", place, "volumeMounts mounts a volume here")
+
 
 MESSAGE_POLICIES = ("File", "FallbackToLogsOnError")
 PROTOCOLS = ("SCTP", "TCP", "UDP")
@@ -51,7 +217,7 @@ def errors(spec: Object, path: str, around: Surroundings) -> Errors:
         at = f"{path}.containers[{index}]"
         yield from _common(container, at, around)
         yield from _unique(container, at, taken)
-        yield from pod_probes.errors(container, at, grace=around.grace)
+        yield from probe_errors(container, at, grace=around.grace)
         yield from _restart(container, at)
         yield from _host_ports(container, at, host_ports)
     for index, container in enumerate(spec.get("initContainers") or ()):
@@ -88,7 +254,7 @@ def _common(container: Object, path: str, around: Surroundings) -> Errors:
         yield from _ports(container["ports"], f"{path}.ports")
     if "env" in container or "envFrom" in container:
         yield from pod_env.errors(container, path)
-    yield from pod_mounts.errors(container, path, around.volumes)
+    yield from mount_errors(container, path, around.volumes)
     if resources := container.get("resources"):
         yield from pod_resources.errors(resources, f"{path}.resources", claims=around.claims)
     if "resizePolicy" in container:
@@ -109,7 +275,7 @@ def _ports(ports: list[Object], path: str) -> Errors:
     for index, port in enumerate(ports):
         at, name = f"{path}[{index}]", port.get("name", "")
         if name:
-            wrong = pod_names.port_name(name)
+            wrong = checks.port_name(name)
             for sentence in wrong:
                 yield fields.invalid(f"{at}.name", name, sentence)
             if not wrong and name in taken:
@@ -118,9 +284,9 @@ def _ports(ports: list[Object], path: str) -> Errors:
         if not port.get("containerPort"):
             yield fields.required(f"{at}.containerPort")
         else:
-            yield from pod_names.port_number(port["containerPort"], f"{at}.containerPort")
+            yield from checks.port_number(port["containerPort"], f"{at}.containerPort")
         if port.get("hostPort"):
-            yield from pod_names.port_number(port["hostPort"], f"{at}.hostPort")
+            yield from checks.port_number(port["hostPort"], f"{at}.hostPort")
         if port.get("protocol") not in PROTOCOLS:
             yield fields.not_supported(f"{at}.protocol", port.get("protocol"), PROTOCOLS)
 
@@ -173,13 +339,13 @@ def _init(container: Object, path: str, around: Surroundings) -> Errors:
         # It keeps running beside the others, so it is looked after like them.
         if container.get("restartPolicyRules"):
             yield fields.forbidden(f"{path}.restartPolicyRules", "means nothing where the policy is Always")
-        yield from pod_probes.errors(container, path, grace=around.grace)
+        yield from probe_errors(container, path, grace=around.grace)
         return
     if "restartPolicy" in container:
         yield from _restart(container, path)
     elif container.get("restartPolicyRules"):
         yield fields.required(f"{path}.restartPolicy", "rules need a policy to fall back on")
-    for name in ("lifecycle", *pod_probes.NAMES):
+    for name in ("lifecycle", *PROBES):
         if name in container:
             why = "an init container ends before it could matter, unless its restartPolicy is Always"
             yield fields.forbidden(f"{path}.{name}", why)

@@ -4,13 +4,84 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from localpv.api import fields, names
+from localpv.api import fields, names, quantity
 from localpv.api.fields import FieldError
 from localpv.api.objects import Object
-from localpv.engine.apiserver.kinds import pod_fields, pod_names
-from localpv.engine.apiserver.kinds.volume_paths import no_backsteps
+from localpv.engine.apiserver.kinds import checks
+from localpv.engine.apiserver.kinds.checks import ZERO, no_backsteps, read_amount
 
 Errors = Iterator[FieldError]
+
+IN_VARIABLES = (
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+    "spec.nodeName",
+    "spec.serviceAccountName",
+    "status.hostIP",
+    "status.hostIPs",
+    "status.podIP",
+    "status.podIPs",
+)
+IN_FILES = ("metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid")
+_KNOWN = frozenset(IN_VARIABLES + IN_FILES + ("spec.restartPolicy", "spec.schedulerName", "status.phase"))
+
+RESOURCES = (
+    "limits.cpu",
+    "limits.ephemeral-storage",
+    "limits.memory",
+    "requests.cpu",
+    "requests.ephemeral-storage",
+    "requests.memory",
+)
+_HUGE_PAGES = ("limits.hugepages-", "requests.hugepages-")
+_CPU_DIVISORS = frozenset({"1", "1m"})
+_BYTE_DIVISORS = frozenset({"1"} | {f"1{unit}{binary}" for unit in "KMGTPE" for binary in ("", "i")} - {"1K"} | {"1k"})
+
+
+def field_ref(reference: Object, path: str, allowed: tuple[str, ...]) -> Errors:
+    """A field of the pod: by its path, or one label or annotation by its key."""
+    version, field = reference.get("apiVersion", ""), reference.get("fieldPath", "")
+    if not version:
+        yield fields.required(f"{path}.apiVersion")
+        return
+    if not field:
+        yield fields.required(f"{path}.fieldPath")
+        return
+    if version != "v1":
+        yield fields.invalid(f"{path}.fieldPath", field, f"there is no pod in version {version}")
+        return
+    parent, subscript, key = field.partition("['")
+    if parent and subscript and key.endswith("']"):
+        key = key.removesuffix("']")
+        if parent not in ("metadata.annotations", "metadata.labels"):
+            yield fields.invalid(f"{path}.fieldPath", field, "only labels and annotations can be picked by key")
+            return
+        for sentence in names.qualified_name(key.lower() if parent == "metadata.annotations" else key):
+            yield fields.invalid(path, key, sentence)
+    elif field not in _KNOWN:
+        yield fields.invalid(f"{path}.fieldPath", field, "this field of a pod cannot be read from inside")
+    elif field not in allowed:
+        yield fields.not_supported(f"{path}.fieldPath", field, allowed)
+
+
+def resource_ref(reference: Object, path: str, *, in_volume: bool) -> Errors:
+    """What a container asked for or is limited to. A file in a volume must say which container."""
+    resource = reference.get("resource", "")
+    if in_volume and not reference.get("containerName"):
+        yield fields.required(f"{path}.containerName")
+    elif not resource:
+        yield fields.required(f"{path}.resource")
+    elif resource not in RESOURCES and not resource.startswith(_HUGE_PAGES):
+        yield fields.not_supported(f"{path}.resource", resource, RESOURCES)
+    divisor = reference.get("divisor")
+    if divisor is None or read_amount(divisor) == ZERO:
+        return
+    if resource in RESOURCES or resource.startswith(_HUGE_PAGES):
+        allowed = _CPU_DIVISORS if resource.endswith(".cpu") else _BYTE_DIVISORS
+        if quantity.canonical(divisor) not in allowed:
+            yield fields.invalid(f"{path}.divisor", resource, f"must be one of {', '.join(sorted(allowed))}")
+
 
 SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
 
@@ -21,7 +92,7 @@ def errors(container: Object, path: str) -> Errors:
         if not name:
             yield fields.required(f"{at}.name")
         else:
-            for sentence in pod_names.variable(name):
+            for sentence in checks.variable(name):
                 yield fields.invalid(f"{at}.name", name, sentence)
         if (source := variable.get("valueFrom")) is not None:
             yield from _value_from(source, f"{at}.valueFrom", has_value=bool(variable.get("value")))
@@ -31,9 +102,9 @@ def errors(container: Object, path: str) -> Errors:
 
 def _value_from(source: Object, path: str, *, has_value: bool) -> Errors:
     if (field := source.get("fieldRef")) is not None:
-        yield from pod_fields.field_ref(field, f"{path}.fieldRef", pod_fields.IN_VARIABLES)
+        yield from field_ref(field, f"{path}.fieldRef", IN_VARIABLES)
     if (resource := source.get("resourceFieldRef")) is not None:
-        yield from pod_fields.resource_ref(resource, f"{path}.resourceFieldRef", in_volume=False)
+        yield from resource_ref(resource, f"{path}.resourceFieldRef", in_volume=False)
     for name in ("configMapKeyRef", "secretKeyRef"):
         if (key := source.get(name)) is not None:
             yield from _key(key, f"{path}.{name}")
@@ -60,7 +131,7 @@ def _key(reference: Object, path: str) -> Errors:
 
 
 def _file_key(reference: Object, path: str) -> Errors:
-    for name, check in (("key", pod_names.variable), ("volumeName", names.dns_label)):
+    for name, check in (("key", checks.variable), ("volumeName", names.dns_label)):
         value = reference.get(name, "")
         if not value:
             yield fields.required(f"{path}.{name}")
@@ -76,7 +147,7 @@ def _file_key(reference: Object, path: str) -> Errors:
 def _from(source: Object, path: str, index: int) -> Errors:
     at = f"{path}[{index}]"
     prefix = source.get("prefix", "")
-    for sentence in pod_names.variable(prefix) if prefix else ():
+    for sentence in checks.variable(prefix) if prefix else ():
         yield fields.invalid(f"{at}.prefix", prefix, sentence)
     given = [name for name in ("configMapRef", "secretRef") if name in source]
     for name in given:

@@ -8,7 +8,7 @@ from localpv.api import fields, names, quantity
 from localpv.api.fields import FieldError
 from localpv.api.objects import Object
 from localpv.api.quantity import Quantity
-from localpv.engine.apiserver.kinds.volume_access import ZERO, read_amount
+from localpv.engine.apiserver.kinds.checks import ZERO, read_amount
 
 Errors = Iterator[FieldError]
 

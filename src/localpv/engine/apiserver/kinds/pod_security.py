@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from localpv.api import fields
 from localpv.api.fields import FieldError
 from localpv.api.objects import Object
-from localpv.engine.apiserver.kinds import pod_names
-from localpv.engine.apiserver.kinds.volume_paths import inside
+from localpv.engine.apiserver.kinds import checks
+from localpv.engine.apiserver.kinds.checks import inside
 
 Errors = Iterator[FieldError]
 
@@ -32,9 +32,9 @@ def pod_errors(spec: Object, path: str) -> Errors:
         return
     at = f"{path}.securityContext"
     for name in ("fsGroup", "runAsUser", "runAsGroup"):
-        yield from pod_names.identity(context.get(name), f"{at}.{name}")
+        yield from checks.identity(context.get(name), f"{at}.{name}")
     for index, group in enumerate(context.get("supplementalGroups") or ()):
-        yield from pod_names.identity(group, f"{at}.supplementalGroups[{index}]")
+        yield from checks.identity(group, f"{at}.supplementalGroups[{index}]")
     for name, choices in _CHOICES.items():
         if name in context and context[name] not in choices:
             yield fields.not_supported(f"{at}.{name}", context[name], choices)
@@ -61,7 +61,7 @@ def namespace_errors(spec: Object, path: str) -> Errors:
 
 def container_errors(context: Object, path: str, *, host_users: bool) -> Errors:
     for name in ("runAsUser", "runAsGroup"):
-        yield from pod_names.identity(context.get(name), f"{path}.{name}")
+        yield from checks.identity(context.get(name), f"{path}.{name}")
     mount = context.get("procMount")
     if mount is not None and mount not in ("Default", "Unmasked"):
         yield fields.not_supported(f"{path}.procMount", mount, ("Default", "Unmasked"))

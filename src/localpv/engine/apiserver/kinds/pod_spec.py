@@ -1,22 +1,123 @@
-"""The spec of a pod, in a pod or in a template: the parts put together, and the rest."""
+"""The spec of a pod, in a pod or in a template: what it means where it says nothing, and its parts put together."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from localpv.api import fields, names
-from localpv.api.fields import FieldError
+from localpv.api.fields import FieldError, FieldErrors
 from localpv.api.objects import Object
+from localpv.api.translate import inline
 from localpv.engine.apiserver.kinds import (
+    checks,
     pod_containers,
     pod_env,
-    pod_names,
     pod_resources,
     pod_scheduling,
     pod_security,
     pod_volumes,
 )
-from localpv.engine.apiserver.kinds.volume_access import ZERO, read_amount
+from localpv.engine.apiserver.kinds.checks import ZERO, read_amount, round_up
+
+CONTAINER_LISTS = ("initContainers", "containers", "ephemeralContainers")
+
+GRACE_SECONDS = 30
+_PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
+_PROBE_DEFAULTS = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
+
+
+def default_spec(spec: Object) -> None:
+    """Defaults that pods and pod templates share."""
+    spec.setdefault("containers", [])
+    spec.setdefault("securityContext", {})
+    spec.setdefault("terminationGracePeriodSeconds", GRACE_SECONDS)
+    for name, value in (
+        ("dnsPolicy", "ClusterFirst"),
+        ("restartPolicy", "Always"),
+        ("schedulerName", "default-scheduler"),
+    ):
+        if not spec.get(name):
+            spec[name] = value
+    # serviceAccount is what the field was called first; clients of any age find what they look for.
+    account = spec.get("serviceAccountName") or spec.get("serviceAccount")
+    if account:
+        spec["serviceAccountName"] = spec["serviceAccount"] = account
+    inline.translate_spec(spec)
+    for volume in spec.get("volumes") or ():
+        pod_volumes.default(volume)
+    for container in containers(spec):
+        _default_container(container)
+
+
+def default_pod(pod: Object) -> None:
+    """Defaults of a pod that its template does not have, so that a template stays what was written."""
+    spec = pod["spec"]
+    spec.setdefault("enableServiceLinks", True)
+    for name in ("containers", "initContainers"):
+        for container in spec.get(name) or ():
+            resources = container["resources"]
+            if limits := resources.get("limits"):
+                resources["requests"] = limits | resources.get("requests", {})
+            if spec.get("hostNetwork"):
+                for port in container.get("ports") or ():
+                    if not port.get("hostPort") and "containerPort" in port:
+                        port["hostPort"] = port["containerPort"]
+
+
+def containers(spec: Object) -> Iterator[Object]:
+    """Every container of a pod, whatever its sort."""
+    for name in CONTAINER_LISTS:
+        yield from spec.get(name) or ()
+
+
+def _default_container(container: Object) -> None:
+    resources = container.setdefault("resources", {})
+    for name in ("limits", "requests"):
+        if amounts := resources.get(name):
+            round_up(amounts)
+    if not container.get("imagePullPolicy"):
+        container["imagePullPolicy"] = checks.pull_policy(container.get("image", ""))
+    if not container.get("terminationMessagePath"):
+        container["terminationMessagePath"] = "/dev/termination-log"
+    if not container.get("terminationMessagePolicy"):
+        container["terminationMessagePolicy"] = "File"
+    for port in container.get("ports") or ():
+        if not port.get("protocol"):
+            port["protocol"] = "TCP"
+    for variable in container.get("env") or ():
+        if "valueFrom" in variable:
+            _default_value_from(variable["valueFrom"])
+    for name in _PROBES:
+        if (probe := container.get(name)) is not None:
+            for key, value in _PROBE_DEFAULTS.items():
+                if not probe.get(key):
+                    probe[key] = value
+            _default_handler(probe)
+    lifecycle = container.get("lifecycle")
+    if lifecycle:
+        for handler in (lifecycle.get("postStart"), lifecycle.get("preStop")):
+            if handler is not None:
+                _default_handler(handler)
+
+
+def _default_value_from(source: Object) -> None:
+    if (field := source.get("fieldRef")) is not None and not field.get("apiVersion"):
+        field["apiVersion"] = "v1"
+    if (resource := source.get("resourceFieldRef")) is not None:
+        resource.setdefault("divisor", "0")
+    if (file := source.get("fileKeyRef")) is not None:
+        file.setdefault("optional", False)
+
+
+def _default_handler(handler: Object) -> None:
+    if (http := handler.get("httpGet")) is not None:
+        if not http.get("path"):
+            http["path"] = "/"
+        if not http.get("scheme"):
+            http["scheme"] = "HTTP"
+    if (grpc := handler.get("grpc")) is not None:
+        grpc.setdefault("service", "")
+
 
 Errors = Iterator[FieldError]
 
@@ -92,7 +193,7 @@ def _network(spec: Object, path: str, *, is_pod: bool) -> Errors:
     elif policy == "None":
         yield fields.required(f"{path}.dnsConfig", "dnsPolicy None leaves everything to dnsConfig")
     for index, alias in enumerate(spec.get("hostAliases") or ()):
-        yield from pod_names.address(alias.get("ip", ""), f"{path}.hostAliases[{index}].ip")
+        yield from checks.address(alias.get("ip", ""), f"{path}.hostAliases[{index}].ip")
         for place, hostname in enumerate(alias.get("hostnames") or ()):
             for sentence in names.dns_subdomain(hostname):
                 yield fields.invalid(f"{path}.hostAliases[{index}].hostnames[{place}]", hostname, sentence)
@@ -106,7 +207,7 @@ def _dns(config: Object, path: str, *, needs_server: bool) -> Errors:
     if len(servers) > MAX_NAMESERVERS:
         yield fields.invalid(f"{path}.nameservers", servers, f"must be no more than {MAX_NAMESERVERS}")
     for index, server in enumerate(servers):
-        yield from pod_names.address(server, f"{path}.nameservers[{index}]")
+        yield from checks.address(server, f"{path}.nameservers[{index}]")
     if len(searches) > MAX_SEARCHES:
         yield fields.invalid(f"{path}.searches", searches, f"must be no more than {MAX_SEARCHES}")
     if len(" ".join(searches)) > MAX_SEARCH_CHARACTERS:
@@ -175,3 +276,26 @@ def _file_variables(spec: Object, path: str) -> Errors:
         for index, container in enumerate(spec.get(list_name) or ()):
             if "env" in container:
                 yield from pod_env.file_volume_errors(container, f"{path}.{list_name}[{index}]", every)
+
+
+def default_template(template: Object) -> None:
+    """Fill in what a pod template leaves out, in place."""
+    template.setdefault("metadata", {})
+    default_spec(template.setdefault("spec", {}))
+
+
+def validate_template(template: Object, path: str) -> FieldErrors:
+    """What is wrong with a pod template found at `path`, such as `spec.template`."""
+    metadata, spec = template.get("metadata") or {}, template.get("spec") or {}
+    wrong = names.validate_labels(metadata.get("labels") or {}, f"{path}.labels")
+    wrong += names.validate_annotations(metadata.get("annotations") or {}, f"{path}.annotations")
+    wrong.extend(errors(spec, f"{path}.spec", is_pod=False))
+    if spec.get("ephemeralContainers"):
+        wrong.append(fields.forbidden(f"{path}.spec.ephemeralContainers", "they are added to pods that run"))
+    return wrong
+
+
+def raw_template_errors(template: object, path: str) -> FieldErrors:
+    """For `Strategy.raw_errors` of workloads: a `local` volume, which the schema would drop without a word."""
+    spec = template.get("spec") if isinstance(template, dict) else None
+    return pod_volumes.raw_errors(spec.get("volumes"), f"{path}.spec.volumes") if isinstance(spec, dict) else []

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from localpv.api import names
 from localpv.api.node_selector import PREFERRED, REQUIRED
 from localpv.api.objects import Object
-from localpv.engine.apiserver.kinds import persistentvolumeclaim, pod_node_labels, pod_resources
-from localpv.engine.apiserver.kinds.volume_access import read_amount
+from localpv.engine.apiserver.kinds import persistentvolumeclaim, pod_resources
+from localpv.engine.apiserver.kinds.checks import read_amount
+from localpv.engine.apiserver.kinds.node import label_warning, selector_warnings, term_warnings
 
 _LISTS = ("initContainers", "containers", "ephemeralContainers")
 _GONE_SOURCES = {
@@ -34,11 +35,11 @@ def of_pod(pod: Object) -> Iterator[str]:
 
 def of_spec(spec: Object, path: str) -> Iterator[str]:
     for key in spec.get("nodeSelector") or ():
-        yield from pod_node_labels.warning(key, f"{path}.nodeSelector[{key}]")
+        yield from label_warning(key, f"{path}.nodeSelector[{key}]")
     yield from _affinity(spec.get("affinity") or {}, f"{path}.affinity")
     for index, constraint in enumerate(spec.get("topologySpreadConstraints") or ()):
         at = f"{path}.topologySpreadConstraints[{index}]"
-        yield from pod_node_labels.warning(constraint.get("topologyKey", ""), f"{at}.topologyKey")
+        yield from label_warning(constraint.get("topologyKey", ""), f"{at}.topologyKey")
         if "labelSelector" not in constraint:
             yield f"{at}.labelSelector: without one no pod is counted"
     for index, volume in enumerate(spec.get("volumes") or ()):
@@ -60,10 +61,10 @@ def of_spec(spec: Object, path: str) -> Iterator[str]:
 
 def _affinity(affinity: Object, path: str) -> Iterator[str]:
     node = affinity.get("nodeAffinity") or {}
-    yield from pod_node_labels.selector_warnings(node.get(REQUIRED), f"{path}.nodeAffinity.{REQUIRED}")
+    yield from selector_warnings(node.get(REQUIRED), f"{path}.nodeAffinity.{REQUIRED}")
     for index, term in enumerate(node.get(PREFERRED) or ()):
         at = f"{path}.nodeAffinity.{PREFERRED}[{index}].preference"
-        yield from pod_node_labels.term_warnings(term.get("preference") or {}, at)
+        yield from term_warnings(term.get("preference") or {}, at)
     for name in ("podAffinity", "podAntiAffinity"):
         pods = affinity.get(name) or {}
         for index, term in enumerate(pods.get(REQUIRED) or ()):

@@ -2,14 +2,208 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Callable
 
 from localpv.api import fields, names
 from localpv.api.fields import FieldErrors
 from localpv.api.objects import Object
+from localpv.engine.apiserver.kinds import checks
 from localpv.engine.apiserver.kinds import service_addresses as addresses
-from localpv.engine.apiserver.kinds import service_checks as checks
 from localpv.engine.apiserver.kinds.base import Strategy
+
+_PROTOCOLS = ("SCTP", "TCP", "UDP")
+_DISTRIBUTIONS = ("PreferClose", "PreferSameZone", "PreferSameNode")
+_SOURCE_RANGES = "service.beta.kubernetes.io/load-balancer-source-ranges"
+_HINTS = "service.kubernetes.io/topology-aware-hints"
+_MAX_AFFINITY_SECONDS = 86400
+
+
+def reachable_from_outside(spec: Object) -> bool:
+    return spec["type"] in ("LoadBalancer", "NodePort") or bool(spec["type"] == "ClusterIP" and spec.get("externalIPs"))
+
+
+def needs_node_ports(spec: Object) -> bool:
+    return spec["type"] == "NodePort" or bool(
+        spec["type"] == "LoadBalancer" and spec.get("allocateLoadBalancerNodePorts", True)
+    )
+
+
+def needs_health_port(spec: Object) -> bool:
+    return bool(spec["type"] == "LoadBalancer" and spec.get("externalTrafficPolicy") == "Local")
+
+
+def wrong_external_name(name: str) -> FieldErrors:
+    # A dot at the end says that the name is complete.
+    host = name.removesuffix(".")
+    if not host:
+        return [fields.required("spec.externalName")]
+    return [fields.invalid("spec.externalName", host, problem) for problem in names.dns_subdomain(host)]
+
+
+def wrong_ports(ports: list[Object], kind: str) -> FieldErrors:
+    errors: FieldErrors = []
+    seen_names: set[str] = set()
+    seen_ports: set[tuple[str, int]] = set()
+    seen_node_ports: set[tuple[str, int]] = set()
+    for index, port in enumerate(ports):
+        path, name = f"spec.ports[{index}]", port.get("name", "")
+        if name:
+            errors += [fields.invalid(f"{path}.name", name, problem) for problem in names.dns_label(name)]
+            if name in seen_names:
+                errors.append(fields.duplicate(f"{path}.name", name))
+            seen_names.add(name)
+        elif len(ports) > 1:
+            errors.append(fields.required(f"{path}.name", "with more than one port each needs a name"))
+        number, protocol = port.get("port", 0), port["protocol"]
+        if not 1 <= number <= 65535:
+            errors.append(fields.invalid(f"{path}.port", number, "must be between 1 and 65535, inclusive"))
+        if protocol not in _PROTOCOLS:
+            errors.append(fields.not_supported(f"{path}.protocol", protocol, _PROTOCOLS))
+        errors += _wrong_target(port["targetPort"], f"{path}.targetPort")
+        if (app := port.get("appProtocol")) is not None:
+            errors += [fields.invalid(f"{path}.appProtocol", app, problem) for problem in names.qualified_name(app)]
+        if (protocol, number) in seen_ports:
+            errors.append(fields.duplicate(path, {"port": number, "protocol": protocol}))
+        seen_ports.add((protocol, number))
+        if node_port := port.get("nodePort"):
+            if kind == "ClusterIP":
+                errors.append(fields.forbidden(f"{path}.nodePort", "a Service of type ClusterIP has no node ports"))
+            if (protocol, node_port) in seen_node_ports:
+                errors.append(fields.invalid(f"{path}.nodePort", node_port, "two ports cannot share a node port"))
+            seen_node_ports.add((protocol, node_port))
+            if needs_node_ports({"type": kind}) and node_port not in addresses.NODE_PORTS:
+                low, high = addresses.NODE_PORTS.start, addresses.NODE_PORTS.stop - 1
+                errors.append(fields.invalid(f"{path}.nodePort", node_port, f"node ports are {low} to {high}"))
+    return errors
+
+
+def _wrong_target(target: int | str, path: str) -> FieldErrors:
+    if isinstance(target, int):
+        if 1 <= target <= 65535:
+            return []
+        return [fields.invalid(path, target, "must be between 1 and 65535, inclusive")]
+    return [fields.invalid(path, target, problem) for problem in checks.port_name(target)]
+
+
+def wrong_affinity(spec: Object) -> FieldErrors:
+    kind = spec["sessionAffinity"]
+    if kind == "None":
+        return []
+    if kind != "ClientIP":
+        return [fields.not_supported("spec.sessionAffinity", kind, ("ClientIP", "None"))]
+    seconds = spec["sessionAffinityConfig"]["clientIP"]["timeoutSeconds"]
+    if 1 <= seconds <= _MAX_AFFINITY_SECONDS:
+        return []
+    path = "spec.sessionAffinityConfig.clientIP.timeoutSeconds"
+    return [fields.invalid(path, seconds, f"must be between 1 and {_MAX_AFFINITY_SECONDS}")]
+
+
+def wrong_external_address(text: str, path: str) -> FieldErrors:
+    if not addresses.is_address(text):
+        return [fields.invalid(path, text, addresses.NO_ADDRESS)]
+    address = ipaddress.ip_address(text)
+    if address.is_unspecified or address.is_loopback or address.is_link_local or _is_local_multicast(address):
+        return [fields.invalid(path, text, "must not be an unspecified, loopback or link-local address")]
+    return []
+
+
+def _is_local_multicast(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    text = address.exploded
+    return text.startswith("224.0.0.") if address.version == 4 else text.startswith("ff02:")
+
+
+def wrong_load_balancer(obj: Object) -> FieldErrors:
+    spec = obj["spec"]
+    balanced = spec["type"] == "LoadBalancer"
+    only = "only a Service of type LoadBalancer may have it"
+    errors: FieldErrors = []
+    annotation = (obj["metadata"].get("annotations") or {}).get(_SOURCE_RANGES)
+    if ranges := spec.get("loadBalancerSourceRanges"):
+        # The capital letter is part of the API's answer.
+        path = "spec.LoadBalancerSourceRanges"
+        if not balanced:
+            errors.append(fields.forbidden(path, only))
+        for index, text in enumerate(ranges):
+            errors += _wrong_range(text.strip(), f"{path}[{index}]")
+    elif annotation is not None:
+        path = f"metadata.annotations[{_SOURCE_RANGES}]"
+        if not balanced:
+            errors.append(fields.forbidden(path, only))
+        for text in annotation.split(",") if annotation.strip() else ():
+            errors += _wrong_range(text.strip(), path)
+    if not balanced:
+        keys = ("allocateLoadBalancerNodePorts", "loadBalancerClass")
+        return errors + [fields.forbidden(f"spec.{key}", only) for key in keys if spec.get(key) is not None]
+    if (name := spec.get("loadBalancerClass")) is not None:
+        errors += [fields.invalid("spec.loadBalancerClass", name, problem) for problem in names.qualified_name(name)]
+    return errors
+
+
+def _wrong_range(text: str, path: str) -> FieldErrors:
+    if checks.read_network(text):
+        return []
+    return [fields.invalid(path, text, "must be a network, such as 10.9.8.0/24 or 2001:db8::/64")]
+
+
+def wrong_policies(spec: Object) -> FieldErrors:
+    errors = []
+    values = ("Cluster", "Local")
+    external = spec.get("externalTrafficPolicy", "")
+    if not reachable_from_outside(spec):
+        if external:
+            why = "only a Service that can be reached from outside may have it"
+            errors.append(fields.invalid("spec.externalTrafficPolicy", external, why))
+    elif external not in values:
+        errors.append(fields.not_supported("spec.externalTrafficPolicy", external, values))
+    if (port := spec.get("healthCheckNodePort")) and not needs_health_port(spec):
+        why = "needs type LoadBalancer and externalTrafficPolicy Local"
+        errors.append(fields.invalid("spec.healthCheckNodePort", port, why))
+    internal = spec.get("internalTrafficPolicy")
+    if internal is not None and internal not in values:
+        errors.append(fields.not_supported("spec.internalTrafficPolicy", internal, values))
+    distribution = spec.get("trafficDistribution")
+    if distribution is not None and distribution not in _DISTRIBUTIONS:
+        errors.append(fields.not_supported("spec.trafficDistribution", distribution, _DISTRIBUTIONS))
+    return errors
+
+
+def wrong_ingress(entry: Object, path: str) -> FieldErrors:
+    errors: FieldErrors = []
+    address, mode, host = entry.get("ip"), entry.get("ipMode"), entry.get("hostname")
+    if address and not addresses.is_address(address):
+        errors.append(fields.invalid(f"{path}.ip", address, addresses.NO_ADDRESS))
+    if mode is None:
+        if address:
+            errors.append(fields.required(f"{path}.ipMode", "an address needs it"))
+    elif not address:
+        errors.append(fields.forbidden(f"{path}.ipMode", "makes no sense without an address"))
+    elif mode not in ("Proxy", "VIP"):
+        errors.append(fields.not_supported(f"{path}.ipMode", mode, ("Proxy", "VIP")))
+    if host:
+        errors += [fields.invalid(f"{path}.hostname", host, problem) for problem in names.dns_subdomain(host)]
+        if addresses.is_address(host):
+            errors.append(fields.invalid(f"{path}.hostname", host, "must be a name, not an address"))
+    return errors
+
+
+def warnings(obj: Object) -> list[str]:
+    spec = obj["spec"]
+    found = []
+    if _HINTS in (obj["metadata"].get("annotations") or {}):
+        found.append(f"metadata.annotations[{_HINTS}]: deprecated; use service.kubernetes.io/topology-mode")
+    if addresses.is_headless(spec):
+        ignored = [key for key in ("loadBalancerIP", "externalIPs") if spec.get(key)]
+        ignored += ["sessionAffinity"] if spec["sessionAffinity"] != "None" else []
+        found += [f"spec.{key}: has no effect on a headless Service" for key in ignored]
+    if spec["type"] == "ExternalName" and spec.get("externalIPs"):
+        found.append("spec.externalIPs: has no effect with type ExternalName")
+    if spec["type"] != "ExternalName" and spec.get("externalName"):
+        found.append("spec.externalName: only has an effect with type ExternalName")
+    if spec.get("trafficDistribution") == "PreferClose":
+        found.append("spec.trafficDistribution: PreferClose is deprecated; use PreferSameZone")
+    return found
+
 
 _TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _AFFINITY_SECONDS = 10800
@@ -42,7 +236,7 @@ class Service(Strategy):
                 port["protocol"] = "TCP"
             if port.get("targetPort") in (None, 0, ""):
                 port["targetPort"] = port.get("port", 0)
-        if checks.reachable_from_outside(spec) and not spec.get("externalTrafficPolicy"):
+        if reachable_from_outside(spec) and not spec.get("externalTrafficPolicy"):
             spec["externalTrafficPolicy"] = "Cluster"
         if spec["type"] in ("ClusterIP", "NodePort", "LoadBalancer"):
             spec.setdefault("internalTrafficPolicy", "Cluster")
@@ -69,14 +263,14 @@ class Service(Strategy):
             obj["status"] = {**obj["status"], "loadBalancer": {}}
 
     def _assign_ports(self, spec: Object) -> None:
-        if checks.needs_node_ports(spec):
+        if needs_node_ports(spec):
             by_number: dict[int, int] = {}
             for port in spec.get("ports", ()):
                 # The same number over TCP and UDP shares one node port.
                 number = port.get("nodePort") or by_number.get(port.get("port", 0)) or self._allocate_port()
                 if number:
                     port["nodePort"] = by_number[port.get("port", 0)] = number
-        if checks.needs_health_port(spec) and not spec.get("healthCheckNodePort") and (number := self._allocate_port()):
+        if needs_health_port(spec) and not spec.get("healthCheckNodePort") and (number := self._allocate_port()):
             spec["healthCheckNodePort"] = number
 
     def validate(self, obj: Object) -> FieldErrors:
@@ -90,17 +284,17 @@ class Service(Strategy):
         if headless and kind in ("LoadBalancer", "NodePort"):
             errors.append(fields.invalid("spec.clusterIPs[0]", "None", f"a {kind} Service needs an address"))
         if kind == "ExternalName":
-            errors += checks.wrong_external_name(spec.get("externalName", ""))
-        errors += checks.wrong_ports(ports, kind)
+            errors += wrong_external_name(spec.get("externalName", ""))
+        errors += wrong_ports(ports, kind)
         errors += names.validate_labels(spec.get("selector", {}), "spec.selector")
-        errors += checks.wrong_affinity(spec)
+        errors += wrong_affinity(spec)
         errors += addresses.validate(spec)
         for index, address in enumerate(spec.get("externalIPs", ())):
-            errors += checks.wrong_external_address(address, f"spec.externalIPs[{index}]")
+            errors += wrong_external_address(address, f"spec.externalIPs[{index}]")
         if kind not in _TYPES:
             errors.append(fields.not_supported("spec.type", kind, _TYPES))
-        errors += checks.wrong_load_balancer(obj)
-        return errors + checks.wrong_policies(spec)
+        errors += wrong_load_balancer(obj)
+        return errors + wrong_policies(spec)
 
     def validate_update(self, obj: Object, old: Object) -> FieldErrors:
         spec, before = obj["spec"], old["spec"]
@@ -109,7 +303,7 @@ class Service(Strategy):
             if spec.get("loadBalancerClass") != before.get("loadBalancerClass"):
                 why = "may not change once set"
                 errors.append(fields.invalid("spec.loadBalancerClass", spec.get("loadBalancerClass"), why))
-            both = checks.needs_health_port(spec) and checks.needs_health_port(before)
+            both = needs_health_port(spec) and needs_health_port(before)
             if both and spec.get("healthCheckNodePort") != before.get("healthCheckNodePort"):
                 errors.append(fields.forbidden("spec.healthCheckNodePort", "field is immutable"))
         return errors
@@ -119,12 +313,10 @@ class Service(Strategy):
         path = "status.loadBalancer.ingress"
         if ingress and obj["spec"]["type"] != "LoadBalancer":
             return [fields.forbidden(path, "only a Service of type LoadBalancer has it")]
-        return [
-            error for index, entry in enumerate(ingress) for error in checks.wrong_ingress(entry, f"{path}[{index}]")
-        ]
+        return [error for index, entry in enumerate(ingress) for error in wrong_ingress(entry, f"{path}[{index}]")]
 
     def warnings(self, obj: Object) -> list[str]:
-        return checks.warnings(obj)
+        return warnings(obj)
 
     def validate_name(self, name: str) -> list[str]:
         return names.dns1035_label(name)
@@ -135,14 +327,14 @@ class Service(Strategy):
 
 
 def _carry_over_ports(spec: Object, old: Object) -> None:
-    if checks.needs_node_ports(old) and checks.needs_node_ports(spec):
+    if needs_node_ports(old) and needs_node_ports(spec):
         asked = {port.get("nodePort") for port in spec.get("ports", ())}
         known = {port.get("name", ""): port.get("nodePort") for port in old.get("ports", ())}
         for port in spec.get("ports", ()):
             number = known.get(port.get("name", ""))
             if not port.get("nodePort") and number and number not in asked:
                 port["nodePort"] = number
-    if checks.needs_health_port(old) and checks.needs_health_port(spec) and not spec.get("healthCheckNodePort"):
+    if needs_health_port(old) and needs_health_port(spec) and not spec.get("healthCheckNodePort"):
         spec["healthCheckNodePort"] = old.get("healthCheckNodePort", 0)
 
 
@@ -164,11 +356,11 @@ def _drop_what_the_old_type_needed(spec: Object, old: Object) -> None:
             for port in spec.get("ports", ()):
                 port.pop("nodePort", None)
     gone = []
-    if checks.needs_health_port(old) and not checks.needs_health_port(spec):
+    if needs_health_port(old) and not needs_health_port(spec):
         gone.append("healthCheckNodePort")
     if old["type"] == "LoadBalancer" and spec["type"] != "LoadBalancer":
         gone += ["allocateLoadBalancerNodePorts", "loadBalancerClass"]
-    if checks.reachable_from_outside(old) and not checks.reachable_from_outside(spec):
+    if reachable_from_outside(old) and not reachable_from_outside(spec):
         gone.append("externalTrafficPolicy")
     for key in gone:
         if spec.get(key) == old.get(key):

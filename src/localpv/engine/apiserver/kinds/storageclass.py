@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from localpv.api import fields, names
 from localpv.api.fields import FieldError, FieldErrors
 from localpv.api.objects import Object
-from localpv.engine.apiserver.kinds import pod_node_labels
+from localpv.engine.apiserver.kinds import node
 from localpv.engine.apiserver.kinds.base import Strategy
 
 Errors = Iterator[FieldError]
@@ -38,7 +38,7 @@ class StorageClass(Strategy):
             each
             for index, term in enumerate(obj.get("allowedTopologies", ()))
             for place, requirement in enumerate(term.get("matchLabelExpressions", ()))
-            for each in pod_node_labels.warning(
+            for each in node.label_warning(
                 requirement.get("key", ""), f"allowedTopologies[{index}].matchLabelExpressions[{place}].key"
             )
         ]

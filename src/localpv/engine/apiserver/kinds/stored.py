@@ -10,7 +10,7 @@ from localpv.api.fields import FieldErrors
 from localpv.api.objects import Object
 from localpv.api.resources import Resource
 from localpv.api.schema.node import Node
-from localpv.engine.apiserver.kinds import volume_equality
+from localpv.engine.apiserver.kinds import checks
 from localpv.engine.apiserver.kinds.base import StatusStrategy
 
 WITHOUT_GENERATION = frozenset(
@@ -77,10 +77,10 @@ class Stored(StatusStrategy):
     def raw_errors(self, body: Object) -> FieldErrors:
         if self._resource.kind != "CronJob":
             return []
-        from localpv.engine.apiserver.kinds import pod_template
+        from localpv.engine.apiserver.kinds import pod_spec
 
         path = "spec.jobTemplate.spec.template"
-        return pod_template.raw_template_errors(_at(body, path), path)
+        return pod_spec.raw_template_errors(_at(body, path), path)
 
     def default(self, obj: Object) -> None:
         from localpv.engine.apiserver.kinds import rules, stored_rules
@@ -110,12 +110,12 @@ class Stored(StatusStrategy):
         found += [
             fields.invalid(path, _at(obj, path), "field is immutable")
             for path in IMMUTABLE.get(kind, ())
-            if not volume_equality.same(_at(obj, path), _at(old, path))
+            if not checks.same(_at(obj, path), _at(old, path))
         ]
         return found + [
             fields.forbidden(path, "cannot be changed")
             for path in FORBIDDEN_TO_CHANGE.get(kind, ())
-            if not volume_equality.same(_at(obj, path), _at(old, path))
+            if not checks.same(_at(obj, path), _at(old, path))
         ]
 
     def validate_status_update(self, obj: Object, old: Object) -> FieldErrors:

@@ -2,18 +2,182 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 
 from localpv.api import fields, names, node_selector
 from localpv.api.fields import FieldError
 from localpv.api.objects import Object
-from localpv.engine.apiserver.kinds import cron, job, pod_scheduling, pod_template, storageclass
+from localpv.api.quantity import Quantity
+from localpv.engine.apiserver.kinds import job, pod_resources, pod_scheduling, pod_spec, storageclass
 from localpv.engine.apiserver.kinds import workload_common as common
-from localpv.engine.apiserver.kinds.volume_access import ZERO, read_amount
+from localpv.engine.apiserver.kinds.checks import ZERO, read_amount
 from localpv.engine.apiserver.kinds.volume_sources import csi_driver_name
 
+_NAMED = ("@annually", "@daily", "@hourly", "@midnight", "@monthly", "@weekly", "@yearly")
+_MONTHS = dict(
+    zip(("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"), range(1, 13), strict=True)
+)
+_DAYS = dict(zip(("sun", "mon", "tue", "wed", "thu", "fri", "sat"), range(7), strict=True))
+_FIELDS: tuple[tuple[str, int, int, Mapping[str, int]], ...] = (
+    ("minute", 0, 59, {}),
+    ("hour", 0, 23, {}),
+    ("day of the month", 1, 31, {}),
+    ("month", 1, 12, _MONTHS),
+    ("day of the week", 0, 6, _DAYS),
+)
+_IS_DURATION = re.compile(r"(?:[0-9]+(?:\.[0-9]*)?(?:ns|us|µs|ms|s|m|h))+").fullmatch
+_IS_ZONE_PART = re.compile(r"[A-Za-z._0-9+][A-Za-z.\-_0-9+]{0,13}").fullmatch
+_LONGEST = 1024
+
+
+def wrong_schedule(schedule: str) -> str:
+    """What is wrong with a schedule; empty when nothing is."""
+    if "TZ" in schedule:
+        return "a time zone goes into timeZone"
+    if len(schedule) > _LONGEST:
+        return f"must be no more than {_LONGEST} characters"
+    if schedule.startswith("@"):
+        every = schedule.removeprefix("@every ")
+        return "" if schedule in _NAMED or (every != schedule and _IS_DURATION(every)) else "is no known shorthand"
+    words = schedule.split()
+    if len(words) != len(_FIELDS):
+        return f"must have five fields, not {len(words)}"
+    for word, (name, least, most, known) in zip(words, _FIELDS, strict=True):
+        if not all(_is_range(part, least, most, known) for part in word.split(",") if part):
+            return f"{word[:40]} is no {name}: numbers from {least} to {most}, ranges such as 1-5, steps such as */2"
+    return ""
+
+
+def _is_range(text: str, least: int, most: int, known: Mapping[str, int]) -> bool:
+    span, slash, step = text.partition("/")
+    if slash and not (step.isdecimal() and step.isascii() and int(step[:9]) > 0):
+        return False
+    if span in ("*", "?"):
+        return True
+    first, dash, last = span.partition("-")
+    low = _number(first, known)
+    high = _number(last, known) if dash else low
+    return low is not None and high is not None and least <= low <= high <= most
+
+
+def _number(text: str, known: Mapping[str, int]) -> int | None:
+    if text.isdecimal() and text.isascii():
+        return int(text[:9])
+    return known.get(text.lower())
+
+
+def wrong_zone(zone: str) -> str:
+    """What is wrong with the name of a time zone; that it has the form of one is enough here."""
+    if not zone:
+        return "must be the name of a time zone, or be left out"
+    if zone.lower() == "local":
+        return "must be the name of a time zone, such as Europe/Oslo"
+    if not all(_IS_ZONE_PART(part) and part not in (".", "..") for part in zone.split("/")):
+        return "must be the name of a time zone, such as Europe/Oslo"
+    return ""
+
+
 Errors = Iterator[FieldError]
+
+QUOTA_RESOURCES = frozenset(
+    {
+        *("cpu", "memory", "ephemeral-storage", "pods", "services", "replicationcontrollers", "resourcequotas"),
+        *("secrets", "configmaps", "persistentvolumeclaims", "services.nodeports", "services.loadbalancers"),
+        *("requests.cpu", "requests.memory", "requests.storage", "requests.ephemeral-storage"),
+        *("limits.cpu", "limits.memory", "limits.ephemeral-storage"),
+    }
+)
+COUNTED = frozenset(
+    {
+        *("pods", "services", "replicationcontrollers", "resourcequotas", "secrets", "configmaps"),
+        *("persistentvolumeclaims", "services.nodeports", "services.loadbalancers"),
+    }
+)
+SCOPES = (
+    *("BestEffort", "CrossNamespacePodAffinity", "NotBestEffort", "NotTerminating", "PriorityClass", "Terminating"),
+    "VolumeAttributesClass",
+)
+
+
+def limit_types(item: Object, path: str) -> Errors:
+    kind = item.get("type", "")
+    if kind not in ("Container", "Pod", "PersistentVolumeClaim") and ("/" not in kind or names.qualified_name(kind)):
+        yield fields.invalid(f"{path}.type", kind, "must be Container, Pod, PersistentVolumeClaim or have a domain")
+    if kind == "Pod":
+        for key in ("default", "defaultRequest"):
+            if item.get(key):
+                yield fields.forbidden(f"{path}.{key}", "does not go with type Pod")
+    if kind == "PersistentVolumeClaim" and not any("storage" in (item.get(key) or {}) for key in ("min", "max")):
+        yield fields.required(f"{path}.limits", "min or max of storage is needed")
+    for low, high, told in _ORDER:
+        for name, amount in (item.get(low) or {}).items():
+            limit = (item.get(high) or {}).get(name)
+            if limit is not None and read_amount(amount) > read_amount(limit):
+                yield fields.invalid(f"{path}.{told}[{name}]", amount, f"{low} cannot be more than {high}")
+    for name, ratio in (item.get("maxLimitRequestRatio") or {}).items():
+        if read_amount(ratio) < _ONE:
+            yield fields.invalid(f"{path}.maxLimitRequestRatio[{name}]", ratio, "must be 1 or more")
+
+
+_ONE = Quantity.parse(1)
+_ORDER = (
+    ("min", "max", "min"),
+    ("min", "defaultRequest", "defaultRequest"),
+    ("min", "default", "default"),
+    ("defaultRequest", "max", "defaultRequest"),
+    ("defaultRequest", "default", "defaultRequest"),
+    ("default", "max", "default"),
+)
+"""What may not be more than what, and where that is told."""
+
+
+def complete_limits(item: Object) -> None:
+    """Limits of containers follow from each other: the default from the largest, the request from the default."""
+    if item.get("type") != "Container":
+        return
+    limits = {**(item.get("max") or {}), **(item.get("default") or {})}
+    requests = {**(item.get("min") or {}), **limits, **(item.get("defaultRequest") or {})}
+    for key, amounts in (("default", limits), ("defaultRequest", requests)):
+        if amounts:
+            item[key] = amounts
+
+
+def quota(spec: Object, path: str) -> Errors:
+    yield from _amounts(spec.get("hard") or {}, f"{path}.hard")
+    scopes = spec.get("scopes") or []
+    # The first is enough: each is told with the whole list.
+    unknown = next((scope for scope in scopes if scope not in SCOPES), None)
+    if unknown is not None:
+        yield fields.invalid(f"{path}.scopes", scopes, f"{unknown} is no scope")
+    for one in ("BestEffort", "Terminating"):
+        if one in scopes and f"Not{one}" in scopes:
+            yield fields.invalid(f"{path}.scopes", scopes, f"{one} and Not{one} exclude each other")
+
+
+def quota_status(status: Object, path: str) -> Errors:
+    for key in ("hard", "used"):
+        yield from _amounts(status.get(key) or {}, f"{path}.{key}")
+
+
+def _amounts(amounts: Object, path: str) -> Errors:
+    for name, amount in amounts.items():
+        here = f"{path}[{name}]"
+        for sentence in names.qualified_name(name):
+            yield fields.invalid(here, name, sentence)
+        if (
+            "/" not in name
+            and name not in QUOTA_RESOURCES
+            and not name.startswith(("hugepages-", "requests.hugepages-"))
+        ):
+            yield fields.invalid(here, name, "is no resource that a quota can be about, and has no domain")
+        value = read_amount(amount)
+        if value < ZERO:
+            yield fields.invalid(here, amount, "must be greater than or equal to 0")
+        if name in COUNTED and not pod_resources.is_whole(value):
+            yield fields.invalid(here, amount, "must be a whole number")
+
 
 HIGHEST_PRIORITY = 1_000_000_000
 SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
@@ -165,9 +329,9 @@ def on_nodes(spec: Object, path: str) -> Errors:
 
 def cron_spec(spec: Object, path: str) -> Errors:
     schedule = spec.get("schedule", "")
-    if schedule and (problem := cron.wrong(schedule)):
+    if schedule and (problem := wrong_schedule(schedule)):
         yield fields.invalid(f"{path}.schedule", schedule, problem)
-    if "timeZone" in spec and (problem := cron.wrong_zone(spec["timeZone"])):
+    if "timeZone" in spec and (problem := wrong_zone(spec["timeZone"])):
         yield fields.invalid(f"{path}.timeZone", spec["timeZone"], problem)
     wanted: Object = {"metadata": {}, "spec": deepcopy((spec.get("jobTemplate") or {}).get("spec") or {})}
     job.Job().default(wanted)
@@ -179,7 +343,7 @@ def complete_cron(spec: Object) -> None:
     template = spec.setdefault("jobTemplate", {})
     template.setdefault("metadata", {})
     inner = template.setdefault("spec", {})
-    pod_template.default_template(inner.setdefault("template", {}))
+    pod_spec.default_template(inner.setdefault("template", {}))
 
 
 def cron_job(obj: Object) -> Errors:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from localpv.api import names, selectors
 from localpv.api.fields import FieldError
 from localpv.api.objects import Object
-from localpv.engine.apiserver.kinds import amount_checks, network_checks
+from localpv.engine.apiserver.kinds import network_checks, stored_checks
 from localpv.engine.apiserver.kinds import stored_checks as checks
 from localpv.engine.apiserver.kinds.rules import Form, Rules, Tables
 
@@ -56,9 +56,9 @@ _TABLES: dict[str, Rules] = {
                                      also=network_checks.endpoint_address),
     "core.v1.EndpointPort": _PORT,
     "core.v1.LimitRangeSpec": Rules(unique={"limits": "type"}),
-    "core.v1.LimitRangeItem": Rules(fill_in=amount_checks.complete_limits, also=amount_checks.limit_types),
-    "core.v1.ResourceQuotaSpec": Rules(also=amount_checks.quota),
-    "core.v1.ResourceQuotaStatus": Rules(also=amount_checks.quota_status),
+    "core.v1.LimitRangeItem": Rules(fill_in=stored_checks.complete_limits, also=stored_checks.limit_types),
+    "core.v1.ResourceQuotaSpec": Rules(also=stored_checks.quota),
+    "core.v1.ResourceQuotaStatus": Rules(also=stored_checks.quota_status),
     "autoscaling.v2.HorizontalPodAutoscalerSpec": Rules(
         least={"minReplicas": 1}, default={"minReplicas": 1}, fill_in=checks.complete_scaling, also=checks.scaled),
     "autoscaling.v2.HorizontalPodAutoscalerStatus": Rules(least={"currentReplicas": 0, "desiredReplicas": 0}),

@@ -14,7 +14,7 @@ from typing import Any
 from localpv.api import fields, names
 from localpv.api.fields import FieldError
 from localpv.api.objects import Object
-from localpv.engine.apiserver.kinds import volume_paths
+from localpv.engine.apiserver.kinds.checks import no_backsteps
 
 Errors = Iterator[FieldError]
 Check = Callable[[Object, str], Errors]
@@ -76,14 +76,14 @@ def _host_path(value: Object, path: str) -> Errors:
     if not value.get("path"):
         yield fields.required(f"{path}.path")
         return
-    yield from volume_paths.no_backsteps(value["path"], f"{path}.path")
+    yield from no_backsteps(value["path"], f"{path}.path")
     if value.get("type", "") not in HOST_PATH_TYPES:
         yield fields.not_supported(f"{path}.type", value["type"], HOST_PATH_TYPES)
 
 
 def _local(value: Object, path: str) -> Errors:
     # fsType is free text: which file systems there are is for the node to know.
-    yield from volume_paths.no_backsteps(value.get("path", ""), f"{path}.path")
+    yield from no_backsteps(value.get("path", ""), f"{path}.path")
 
 
 def _partition(value: Object, path: str) -> Errors:

@@ -7,7 +7,7 @@ import urllib.parse
 from localpv.api import fields, names, selectors
 from localpv.api.fields import FieldErrors
 from localpv.api.objects import Object
-from localpv.engine.apiserver.kinds import admissionpolicy, match_resources
+from localpv.engine.apiserver.kinds import admissionpolicy
 from localpv.engine.apiserver.kinds.base import Strategy
 
 _SIDE_EFFECTS = ("None", "NoneOnDryRun")
@@ -48,7 +48,7 @@ class ValidatingWebhookConfiguration(Strategy):
     def wrong_hook(self, hook: Object, path: str) -> FieldErrors:
         errors = _wrong_name(hook.get("name", ""), f"{path}.name")
         for index, rule in enumerate(hook.get("rules") or ()):
-            errors += match_resources.wrong_rule(rule, f"{path}.rules[{index}]")
+            errors += admissionpolicy.wrong_rule(rule, f"{path}.rules[{index}]")
         errors += _not_among(hook, path, "failurePolicy", ("Fail", "Ignore"))
         errors += _not_among(hook, path, "matchPolicy", ("Equivalent", "Exact"))
         if hook.get("sideEffects") is None:

@@ -10,7 +10,7 @@ from typing import Any
 from localpv.api import fields, names, selectors
 from localpv.api.fields import FieldError, FieldErrors
 from localpv.api.objects import Object
-from localpv.engine.apiserver.kinds import pod_template
+from localpv.engine.apiserver.kinds import pod_spec
 from localpv.engine.apiserver.kinds.base import StatusStrategy
 from localpv.errors import Invalid
 
@@ -24,7 +24,7 @@ class Workload(StatusStrategy):
     def raw_errors(self, body: Object) -> FieldErrors:
         spec = body.get("spec")
         template = spec.get("template") if isinstance(spec, dict) else None
-        return pod_template.raw_template_errors(template, "spec.template")
+        return pod_spec.raw_template_errors(template, "spec.template")
 
 
 def nonnegative(values: Object, path: str, *keys: str) -> FieldErrors:
@@ -49,7 +49,7 @@ def default_template(spec: Object) -> None:
     template = spec.setdefault("template", {})
     template.setdefault("metadata", {})
     template.setdefault("spec", {})
-    pod_template.default_template(template)
+    pod_spec.default_template(template)
 
 
 def wrong_selector(spec: Object) -> FieldErrors:
@@ -82,7 +82,7 @@ def wrong_template(spec: Object, template: Object, kind: str) -> FieldErrors:
             return [fields.invalid("spec.selector", spec.get("selector"), "cannot be read")]
         case False:
             errors.append(not_selected(labels))
-    errors += pod_template.validate_template(template, path)
+    errors += pod_spec.validate_template(template, path)
     return errors + wrong_restart(template, kind)
 
 

@@ -15,10 +15,9 @@ from typing import IO, Any, BinaryIO, cast
 import msgspec
 
 from localpv import errors
-from localpv.engine.kubelet.images import references
-from localpv.engine.kubelet.images.references import Reference
-from localpv.engine.kubelet.images.store import Config, Image, Images
-from localpv.engine.kubelet.images.unpacking import MOST_BYTES, Unpacker
+from localpv.engine.kubelet.images import store
+from localpv.engine.kubelet.images.layers import MOST_BYTES, Unpacker
+from localpv.engine.kubelet.images.store import Config, Image, Images, Reference
 
 MOST_JSON = 8 * 1024 * 1024
 """No description of an image is as long; a larger one is an attack."""
@@ -66,7 +65,7 @@ def load(file: Path, images: Images, *, name: str = "") -> list[tuple[Reference,
             raise errors.ConfigurationError(f"{file} has no image in it")
         loaded = []
         for one in found:
-            given = [references.parse(text) for text in ((name,) if name else one.names)]
+            given = [store.parse_reference(text) for text in ((name,) if name else one.names)]
             if not given:
                 raise errors.ConfigurationError(f"the image in {file} has no name", hint="give it one with --name")
             image = archive.store(one, given, images)

@@ -11,8 +11,7 @@ from localpv.api import kinds
 from localpv.api.kinds.localdisk import DiskIdentity
 from localpv.disk import identity as identities
 from localpv.disk import labels
-from localpv.engine.kubelet.volumes.results import NotReady
-from localpv.engine.kubelet.volumes.volume_spec import Spec
+from localpv.engine.kubelet.volumes.volume_spec import NotReady, Spec
 from localpv.host.devices import Devices
 from localpv.host.model.identity import Identity, way_out
 from localpv.host.mounter import Source

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from localpv.engine.kubelet.paths import LOCAL, Layout
 from localpv.engine.kubelet.volumes import identity_check as records
-from localpv.engine.kubelet.volumes.host_parts import Hands, Turns
-from localpv.engine.kubelet.volumes.operations import Operation, Operations
-from localpv.engine.kubelet.volumes.paths import LOCAL, Layout
-from localpv.engine.kubelet.volumes.results import FAILED_MAP, NotReady
-from localpv.engine.kubelet.volumes.volume_spec import Spec
+from localpv.engine.kubelet.volumes.host_parts import HostParts, Operation, Operations, Turns
+from localpv.engine.kubelet.volumes.volume_spec import FAILED_MAP, NotReady, Spec
 from localpv.host.folders import FileKind
 from localpv.host.marks import Mark
 from localpv.host.model.devices import BlockDevice, DeviceNumber
@@ -20,12 +18,12 @@ from localpv.host.model.identity import Identity
 class Mapper:
     """Maps the devices of local volumes for pods."""
 
-    def __init__(self, *, layout: Layout, hands: Hands, turns: Turns, operations: Operations) -> None:
-        self._layout, self._hands, self._turns, self._operations = layout, hands, turns, operations
+    def __init__(self, *, layout: Layout, host: HostParts, turns: Turns, operations: Operations) -> None:
+        self._layout, self._host, self._turns, self._operations = layout, host, turns, operations
 
     async def map(self, spec: Spec, *, pod_uid: str, recorded: Identity | None) -> tuple[Path, DeviceNumber]:
         """Give the pod its link to the device; returns it, and the numbers that are held for it."""
-        layout, folders = self._layout, self._hands.folders
+        layout, folders = self._layout, self._host.folders
         link = layout.devices(pod_uid) / spec.name
         async with self._turns.of(spec.name):
             users = folders.names(layout.global_map(spec.name))
@@ -38,19 +36,19 @@ class Mapper:
                 mark = Mark(
                     volume=spec.name, uid=spec.uid, entry=path.name, identity=replace(device.identity, twins=())
                 )
-                await self._hands.marks.mark_device(path, mark)
+                await self._host.marks.mark_device(path, mark)
             # The global link comes first: it counts this pod as a user, so nobody lets go of the device meanwhile,
             # and tearing down finds it should we die before the other one is there.
             folders.make(layout.global_map(spec.name))
             folders.link(layout.global_map(spec.name) / pod_uid, device.path)
-            await self._hands.holding.hold(device.path, device.number, name=layout.lock_name(spec.name))
+            await self._host.holders.hold(device.path, device.number, name=layout.lock_name(spec.name))
             folders.make(link.parent)
             folders.link(link, device.path)
             return link, device.number
 
     async def unmap(self, volume: str, *, pod_uid: str) -> None:
         """Take the links away; with the last one the device is let go."""
-        layout, folders = self._layout, self._hands.folders
+        layout, folders = self._layout, self._host.folders
         async with self._turns.of(volume):
             folders.unlink(layout.global_map(volume) / pod_uid)
             await self._let_go(volume)
@@ -59,7 +57,7 @@ class Mapper:
 
     async def tidy(self) -> None:
         """Take away folders without a link: whoever made one died before the link was there."""
-        folders, layout = self._hands.folders, self._layout
+        folders, layout = self._host.folders, self._layout
         for volume in folders.names(layout.global_maps):
             if not folders.names(layout.global_map(volume)):  # looked at before waiting: others may hang on their disk
                 async with self._turns.of(volume):
@@ -67,14 +65,14 @@ class Mapper:
 
     async def _let_go(self, volume: str) -> None:
         links = self._layout.global_map(volume)
-        if not self._hands.folders.names(links):
+        if not self._host.folders.names(links):
             with self._operations.measured(LOCAL, Operation.UNMAP_DEVICE):
-                await self._hands.holding.release(self._layout.lock_name(volume))
-                self._hands.folders.remove(links, of_links=True)
+                await self._host.holders.release(self._layout.lock_name(volume))
+                self._host.folders.remove(links, of_links=True)
 
     def mapped(self, pod_uid: str) -> frozenset[str]:
         """Volumes of which a pod has a link, the one or the other."""
-        layout, folders = self._layout, self._hands.folders
+        layout, folders = self._layout, self._host.folders
         global_links = (
             volume
             for volume in folders.names(layout.global_maps)
@@ -83,8 +81,8 @@ class Mapper:
         return frozenset((*folders.names(layout.devices(pod_uid)), *global_links))
 
     async def _device(self, spec: Spec, pod_uid: str, recorded: Identity | None) -> BlockDevice:
-        hands = self._hands
-        async with hands.mounting.opened(Path(spec.path)) as source:
+        host = self._host
+        async with host.mounter.opened(Path(spec.path)) as source:
             if source.kind is not FileKind.BLOCK_DEVICE:
                 raise NotReady(
                     "NotABlockDevice",
@@ -92,9 +90,9 @@ class Mapper:
                     hint="put the device there, or use volumeMode Filesystem",
                     event=FAILED_MAP,
                 )
-            held = await hands.holding.held(self._layout.lock_name(spec.name))
+            held = await host.holders.held(self._layout.lock_name(spec.name))
             # Once a pod has it, that pod may have claimed it, which is its right; the second pod is not refused.
-            device = await hands.devices.describe(source.real_path, exclusive=held is None)
+            device = await host.devices.describe(source.real_path, exclusive=held is None)
         if held is not None and held != device.number:
             raise NotReady(
                 "DeviceChanged",

@@ -1,20 +1,58 @@
-"""Volumes whose files come from the API: configMap, secret, downwardAPI, projected."""
+"""Volumes whose files come from the API: configMap, secret, downwardAPI, projected.
+
+Tokens of service accounts are asked for once, and again before they end.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from pathlib import PurePosixPath
 
 from localpv.api import kinds
-from localpv.engine.kubelet.volumes import downward
-from localpv.engine.kubelet.volumes.lookup import Lookup
-from localpv.engine.kubelet.volumes.paths import CONFIG_MAP, DOWNWARD, PROJECTED, SECRET
-from localpv.engine.kubelet.volumes.results import NotReady
-from localpv.engine.kubelet.volumes.tokens import Tokens
+from localpv.engine.kubelet import downward_api
+from localpv.engine.kubelet.paths import CONFIG_MAP, DOWNWARD, PROJECTED, SECRET
+from localpv.engine.kubelet.volumes.claims import Lookup
+from localpv.engine.kubelet.volumes.volume_spec import NotReady
 from localpv.host.volume_files import File
+from localpv.runtime.clock import Clock
+
+DEFAULT_SECONDS = 3600
+SHORTEST_SECONDS = 600
+
+RENEW_AT = 0.8
+"""Part of a token's life after which a new one is asked for."""
+
+LONGEST_SECONDS = 24 * 3600
+"""However long a token lives, it is renewed after this time."""
 
 DEFAULT_MODE = 0o644
 PRIVATE_MODE = 0o600
+
+
+class Tokens:
+    """Tokens of the pods of one node, kept in memory: after a restart every pod gets a new one."""
+
+    def __init__(self, *, lookup: Lookup, clock: Clock) -> None:
+        self._lookup, self._clock = lookup, clock
+        self._known: dict[str, dict[tuple[str, int], tuple[str, datetime]]] = {}
+
+    async def get(self, pod: kinds.Pod, source: kinds.ServiceAccountTokenProjection) -> str:
+        """A token that is good for a while."""
+        seconds = max(source.expiration_seconds or DEFAULT_SECONDS, SHORTEST_SECONDS)
+        key = (source.audience, seconds)
+        of_pod = self._known.setdefault(pod.metadata.uid, {})
+        now = self._clock.now()
+        if (known := of_pod.get(key)) and now < known[1]:
+            return known[0]
+        token, ends = await self._lookup.token(pod, audience=source.audience, seconds=seconds)
+        # A server may give less than was asked for.
+        lives = (kinds.read_time(ends) - now).total_seconds() if ends else seconds
+        of_pod[key] = token, now + timedelta(seconds=min(lives * RENEW_AT, LONGEST_SECONDS))
+        return token
+
+    def forget(self, pod_uid: str) -> None:
+        self._known.pop(pod_uid, None)
 
 
 def plugin_of(volume: kinds.Volume) -> str:
@@ -82,11 +120,11 @@ class Contents:
         files = {}
         for item in items:
             if item.field_ref is not None:
-                text = downward.field(pod, item.field_ref.field_path)
+                text = downward_api.field(pod, item.field_ref.field_path)
             elif item.resource_field_ref is not None:
                 node = await self._lookup.node()
                 allocatable = node.status.allocatable if node else {}
-                text = downward.resource(pod, item.resource_field_ref, allocatable=allocatable)
+                text = downward_api.resource(pod, item.resource_field_ref, allocatable=allocatable)
             else:
                 text = ""
             own = mode if item.mode is None else item.mode

@@ -1,30 +1,156 @@
-"""The volumes of the pods of one node: set up before their containers start, torn down after they have ended."""
+"""The volumes of the pods of one node: set up before their containers start, torn down after they have ended.
+
+They are torn down in order, from what is on the disk: first the parts of volumes, which lie on top of them, then the
+volumes, then what was mounted or held for the last of their users, then the empty folders. One volume that cannot go
+now keeps none of the others.
+"""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from localpv import errors
 from localpv.api import kinds
-from localpv.engine.kubelet.volumes import claims, host_paths, projected, unsupported
+from localpv.engine.kubelet.paths import (
+    CONFIG_MAP,
+    DEVICES,
+    EMPTY_DIR,
+    HOST_PATH,
+    LOCAL,
+    SUB_PATHS,
+    VOLUMES,
+    Layout,
+    escaped,
+    unescaped,
+)
+from localpv.engine.kubelet.volumes import claims, ephemeral_volumes, projected, volume_spec
 from localpv.engine.kubelet.volumes import identity_check as records
-from localpv.engine.kubelet.volumes.empty_dir import Scratch
-from localpv.engine.kubelet.volumes.host_parts import Hands, Turns
-from localpv.engine.kubelet.volumes.lookup import Lookup
+from localpv.engine.kubelet.volumes.claims import Lookup
+from localpv.engine.kubelet.volumes.ephemeral_volumes import EphemeralVolumes
+from localpv.engine.kubelet.volumes.host_parts import HostParts, Observer, Operation, Operations, Turns
 from localpv.engine.kubelet.volumes.mapper import Mapper
-from localpv.engine.kubelet.volumes.mounter import Group, Mounter
-from localpv.engine.kubelet.volumes.operations import Observer, Operation, Operations
-from localpv.engine.kubelet.volumes.paths import CONFIG_MAP, EMPTY_DIR, HOST_PATH, LOCAL, Layout
-from localpv.engine.kubelet.volumes.projected import Contents
-from localpv.engine.kubelet.volumes.results import NotReady, Prepared, translated
-from localpv.engine.kubelet.volumes.teardown import Tearing
-from localpv.engine.kubelet.volumes.tokens import Tokens
-from localpv.engine.kubelet.volumes.volume_spec import BLOCK, Spec
+from localpv.engine.kubelet.volumes.mounter import Group, VolumeMounter
+from localpv.engine.kubelet.volumes.projected import Contents, Tokens
+from localpv.engine.kubelet.volumes.volume_spec import BLOCK, NotReady, Prepared, Spec, translated
 from localpv.runtime.clock import Clock, SystemClock
 
 OnWarning = Callable[[kinds.Pod, str, str], None]
 """Told a pod, a reason and a sentence that people should see, though the pod goes on."""
+
+
+class Teardown:
+    """Takes pods' volumes away."""
+
+    def __init__(
+        self,
+        *,
+        layout: Layout,
+        host: HostParts,
+        mounter: VolumeMounter,
+        mapper: Mapper,
+        ephemeral: EphemeralVolumes,
+        operations: Operations,
+    ) -> None:
+        self._layout, self._host, self._mounter, self._mapper, self._ephemeral = (
+            layout,
+            host,
+            mounter,
+            mapper,
+            ephemeral,
+        )
+        self._measured = operations.measured
+
+    @classmethod
+    def below(cls, layout: Layout, *, host: HostParts) -> Teardown:
+        """By itself, where no volume is set up any more."""
+        turns, operations = Turns(), Operations(None, clock=SystemClock())
+        return cls(
+            layout=layout,
+            host=host,
+            mounter=VolumeMounter(layout=layout, host=host, turns=turns, operations=operations),
+            mapper=Mapper(layout=layout, host=host, turns=turns, operations=operations),
+            ephemeral=EphemeralVolumes(layout=layout, host=host),
+            operations=operations,
+        )
+
+    async def leftovers(self) -> frozenset[str]:
+        """Uids of pods of which any volume, or a trace of one, is on the disk."""
+        layout, folders = self._layout, self._host.folders
+        own = {VOLUMES, DEVICES, SUB_PATHS}
+        uids = {uid for folder in layout.folders_of_pods() for uid in folders.names(folder)}
+        inside = [(uid, set(folders.names(folder))) for uid in uids for folder in layout.folders(uid)]
+        pods = {uid for uid, names in inside if names & own or not names}
+        mapped = {
+            uid for volume in folders.names(layout.global_maps) for uid in folders.names(layout.global_map(volume))
+        }
+        return frozenset(pods | mapped)
+
+    async def tear_down(self, pod_uid: str) -> None:
+        """Everything of one pod; HostError when something of it has to stay for now."""
+        layout, folders, failed = self._layout, self._host.folders, _Failures()
+        pod = layout.pod(pod_uid)
+        with failed.kept():
+            await self._host.unmount_all(pod / SUB_PATHS)
+            self._remove_places(pod / SUB_PATHS)
+        if failed.first:
+            raise failed.first  # below a part that is still there lies its volume
+        for volume in folders.names(layout.volumes(pod_uid, LOCAL)):
+            with failed.kept(), self._measured(LOCAL, Operation.UNMOUNT):
+                await self._mounter.tear_down(volume, pod_uid=pod_uid)
+        for volume in sorted(self._mapper.mapped(pod_uid)):
+            with failed.kept(), self._measured(LOCAL, Operation.UNMAP):
+                await self._mapper.unmap(volume, pod_uid=pod_uid)
+        with failed.kept():
+            await self._mapper.tidy()
+        own = [folder / VOLUMES for folder in layout.folders(pod_uid)]
+        for kind in {kind for folder in own for kind in folders.names(folder)} - {escaped(LOCAL)}:
+            for name in {name for folder in own for name in folders.names(folder / kind)}:
+                with failed.kept(), self._measured(unescaped(kind), Operation.UNMOUNT):
+                    await self._ephemeral.remove(pod_uid, kind, name)
+        if failed.first:
+            raise failed.first
+        with failed.kept():
+            folders.remove(layout.devices(pod_uid), of_links=True)
+            folders.remove(pod / DEVICES)
+            for volumes in own:
+                for kind in folders.names(volumes):
+                    folders.remove(volumes / kind)
+                folders.remove(volumes)
+                if not folders.names(volumes.parent):
+                    folders.remove(volumes.parent)
+        if failed.first:
+            raise failed.first
+
+    def _remove_places(self, folder: Path) -> None:
+        """Remove the empty folders and files over which parts of volumes were bound: nothing is mounted there now."""
+        folders = self._host.folders
+        for volume in folders.names(folder):
+            for container in folders.names(folder / volume):
+                for index in folders.names(folder / volume / container):
+                    folders.remove_place(folder / volume / container / index)
+                folders.remove(folder / volume / container)
+            folders.remove(folder / volume)
+        folders.remove(folder)
+
+
+class _Failures:
+    def __init__(self) -> None:
+        self.first: errors.HostError | None = None
+
+    @contextlib.contextmanager
+    def kept(self) -> Iterator[None]:
+        """Keep the first failure of several steps."""
+        try:
+            yield
+        except errors.HostError as error:
+            self.first = self.first or error
+        except OSError as error:
+            found = errors.HostError(f"{error.filename} cannot be removed: {error.strerror}")
+            found.__cause__ = error
+            self.first = self.first or found
 
 
 class PodVolumes:
@@ -39,14 +165,14 @@ class PodVolumes:
         *,
         root: Path,
         disk: Path | None = None,
-        hands: Hands,
+        host: HostParts,
         lookup: Lookup,
         clock: Clock | None = None,
         on_warning: OnWarning | None = None,
         observer: Observer | None = None,
     ) -> None:
         self.layout = Layout(root, disk=disk)
-        self._hands, self._lookup = hands, lookup
+        self._host, self._lookup = host, lookup
         self._on_warning = on_warning or (lambda pod, reason, message: None)
         clock = clock or SystemClock()
         self._operations = Operations(observer, clock=clock)
@@ -54,15 +180,15 @@ class PodVolumes:
         """Volumes that were set up for a pod, by its uid: to find them there again is no operation."""
 
         of_volumes = Turns()
-        self._mounter = Mounter(layout=self.layout, hands=hands, turns=of_volumes, operations=self._operations)
-        self._mapper = Mapper(layout=self.layout, hands=hands, turns=of_volumes, operations=self._operations)
-        self._scratch = Scratch(layout=self.layout, hands=hands)
-        self._tearing = Tearing(
+        self._mounter = VolumeMounter(layout=self.layout, host=host, turns=of_volumes, operations=self._operations)
+        self._mapper = Mapper(layout=self.layout, host=host, turns=of_volumes, operations=self._operations)
+        self._ephemeral = EphemeralVolumes(layout=self.layout, host=host)
+        self._teardown = Teardown(
             layout=self.layout,
-            hands=hands,
+            host=host,
             mounter=self._mounter,
             mapper=self._mapper,
-            scratch=self._scratch,
+            ephemeral=self._ephemeral,
             operations=self._operations,
         )
         self._tokens = Tokens(lookup=lookup, clock=clock)
@@ -85,7 +211,7 @@ class PodVolumes:
     async def tear_down(self, pod_uid: str) -> None:
         """Everything of a pod, from what is on the disk; nothing there is no error. HostError: try again later."""
         async with self._pods.of(pod_uid):
-            await self._tearing.tear_down(pod_uid)
+            await self._teardown.tear_down(pod_uid)
         self._tokens.forget(pod_uid)
         self._served.pop(pod_uid, None)
 
@@ -108,7 +234,7 @@ class PodVolumes:
 
     async def leftovers(self) -> frozenset[str]:
         """Uids of pods of which any volume, or a trace of one, is on the disk."""
-        return await self._tearing.leftovers()
+        return await self._teardown.leftovers()
 
     async def sub_path(
         self, pod_uid: str, container: str, index: int, prepared: Prepared, sub_path: str, *, read_only: bool
@@ -116,7 +242,7 @@ class PodVolumes:
         """A part of a volume for one container: its `index`-th volumeMount. What is missing of it is made."""
         at = self.layout.sub_path(pod_uid, prepared.name or prepared.path.name, container, index)
         with translated(f"subPath {sub_path} of volume {prepared.name}"):
-            await self._hands.sub_paths.bind(prepared.path, sub_path, at, read_only=read_only or prepared.read_only)
+            await self._host.sub_paths.bind(prepared.path, sub_path, at, read_only=read_only or prepared.read_only)
         return at
 
     async def _set_up_one(self, pod: kinds.Pod, volume: kinds.Volume, use: claims.Use) -> Prepared:
@@ -125,11 +251,11 @@ class PodVolumes:
                 return await self._claimed(pod, volume, use)
             if volume.empty_dir is not None:
                 with self._measured(pod, volume.name, EMPTY_DIR, Operation.MOUNT):
-                    path = await self._scratch.empty_dir(volume.empty_dir, volume.name, pod=pod, group=_group(pod))
+                    path = await self._ephemeral.empty_dir(volume.empty_dir, volume.name, pod=pod, group=_group(pod))
                 return Prepared(path=path, name=volume.name)
             if volume.host_path is not None:
                 with self._measured(pod, volume.name, HOST_PATH, Operation.MOUNT):
-                    path = await host_paths.find(volume.host_path, node_paths=self._hands.node_paths)
+                    path = await ephemeral_volumes.host_path(volume.host_path, node_paths=self._host.node_paths)
                 return Prepared(path=path, name=volume.name)
             if plugin := projected.plugin_of(volume):
                 with self._measured(pod, volume.name, plugin, Operation.MOUNT):
@@ -140,15 +266,15 @@ class PodVolumes:
             f"volume {volume.name} has the source {volume.other_source or 'unknown'},"
             " which is not supported on the embedded engine",
             hint="use a claim, emptyDir, configMap, secret, downwardAPI, projected or hostPath; or "
-            + unsupported.instead(volume.other_source),
+            + volume_spec.instead(volume.other_source),
         )
 
     async def _from_api(self, pod: kinds.Pod, volume: kinds.Volume) -> Path:
         files = await self._contents.of(pod, volume)
         plugin, group = projected.plugin_of(volume), _group(pod)
         # All but plain configuration stays in memory: a secret on a disk is there long after the pod.
-        place = await self._scratch.folder(pod.metadata.uid, plugin, volume.name, memory=plugin != CONFIG_MAP)
-        await self._hands.file_sets.replace(place, files, group=group.id if group else None)
+        place = await self._ephemeral.folder(pod.metadata.uid, plugin, volume.name, memory=plugin != CONFIG_MAP)
+        await self._host.file_sets.replace(place, files, group=group.id if group else None)
         return place
 
     async def _claimed(self, pod: kinds.Pod, volume: kinds.Volume, use: claims.Use) -> Prepared:

@@ -1,16 +1,110 @@
-"""A local volume as the node sees it: a PersistentVolume, or what is left of one on the disk after a restart."""
+"""A volume as the node sees it: what it is when it can be served, and why it cannot be served now.
+
+Sources that are not of this machine are refused by name, each with what can be done instead.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
+from localpv import errors
 from localpv.api import kinds
-from localpv.engine.kubelet.volumes.results import FAILED_MAP, FAILED_MOUNT, NotReady
+from localpv.host.model.devices import DeviceNumber
+
+FAILED_MOUNT = "FailedMount"
+FAILED_MAP = "FailedMapVolume"
+
+_REASONS: dict[type[BaseException], str] = {
+    errors.HostTimeout: "NoAnswer",
+    errors.DeviceBusy: "DeviceBusy",
+    errors.DeviceChanged: "DeviceChanged",
+    errors.NotClean: "NotBlank",
+    errors.NotSupported: "NotSupported",
+    errors.OutsideFolder: "PathOutside",
+    errors.CommandFailed: "ToolFailed",
+}
+
+_LINK = "link its device into the directory of a class: localpv offers it as a local volume"
+_DEVICE = f"attach the disk to this machine and {_LINK}"
+_FILES = "mount it on this machine below the directory of a class: localpv offers it as a local volume"
+
+_INSTEAD = {
+    "iscsi": f"log in to the target with iscsiadm on this machine and {_LINK}",
+    "hostPath": "name the path in spec.local in place of spec.hostPath, with spec.nodeAffinity",
+    **dict.fromkeys(("fc", "rbd", "scaleIO", "storageos", "portworxVolume"), _DEVICE),
+    **dict.fromkeys(
+        ("gcePersistentDisk", "awsElasticBlockStore", "azureDisk", "cinder", "vsphereVolume", "photonPersistentDisk"),
+        _DEVICE,
+    ),
+    **dict.fromkeys(("glusterfs", "nfs", "cephfs", "azureFile", "quobyte", "flocker"), _FILES),
+}
+
+NOT_SOURCES = frozenset(
+    {
+        "accessModes", "capacity", "claimRef", "mountOptions", "nodeAffinity", "persistentVolumeReclaimPolicy",
+        "storageClassName", "volumeAttributesClassName", "volumeMode",
+    }
+)  # fmt: skip
+"""Fields in the spec of a PersistentVolume; whatever else is there is where its data is."""
 
 READ_ONLY_MANY, READ_WRITE_ONCE, READ_WRITE_ONCE_POD = "ReadOnlyMany", "ReadWriteOnce", "ReadWriteOncePod"
 BLOCK, FILE_SYSTEM = "Block", "Filesystem"
+
+
+class NotReady(errors.LocalpvError):
+    """A volume cannot be served as things are. The pod waits, says why, and tries again later."""
+
+    def __init__(self, reason: str, message: str, *, hint: str = "", event: str = FAILED_MOUNT) -> None:
+        super().__init__(message, hint=hint)
+        self.reason = reason
+        """One word for programs, such as PathMissing."""
+
+        self.event = event
+        """The reason of the event that people see, as a kubelet calls it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A volume that containers can be given now."""
+
+    path: Path
+    """The directory or file to bind into containers, or the link to a device."""
+
+    name: str = ""
+    """The name that the volume has in the pod."""
+
+    device: bool = False
+    read_only: bool = False
+    access: str = ""
+    """Of a device: what the device cgroup lets containers do, `rwm` or `r`."""
+
+    number: DeviceNumber | None = None
+    """Of a device: the numbers that are held for as long as the pod has it."""
+
+
+@contextmanager
+def translated(what: str, *, event: str = FAILED_MOUNT) -> Iterator[None]:
+    """What the machine has against it, as a reason for the pod to wait."""
+    try:
+        yield
+    except NotReady:
+        raise
+    except errors.LocalpvError as error:
+        reason = _REASONS.get(type(error), "HostRefused")
+        if isinstance(error, errors.ApiError | errors.ConnectionLost):
+            reason = "ApiRefused"
+        raise NotReady(reason, f"{what}: {error.message}", hint=error.hint, event=event) from error
+    except OSError as error:
+        where = f" ({error.filename})" if error.filename else ""
+        raise NotReady("HostRefused", f"{what}: {error.strerror}{where}", event=event) from error
+
+
+def instead(source: str) -> str:
+    """What to do for a volume with this source."""
+    return _INSTEAD.get(source, "use a claim of a class that localpv offers, or a cluster with a driver for it")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

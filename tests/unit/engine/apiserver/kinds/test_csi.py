@@ -7,8 +7,7 @@ from tests.unit.engine.apiserver.kinds import steps
 from tests.unit.engine.apiserver.kinds.steps import causes, with_name
 
 from localpv.api.objects import Object
-from localpv.engine.apiserver.kinds.csi import CSIDriver, CSINode, CSIStorageCapacity
-from localpv.engine.apiserver.kinds.volumeattachment import VolumeAttachment
+from localpv.engine.apiserver.kinds.csi import CSIDriver, CSINode, CSIStorageCapacity, VolumeAttachment
 
 ATTACH = {"attacher": "a.example.com", "nodeName": "node-1", "source": {"persistentVolumeName": "volume-1"}}
 

@@ -11,9 +11,9 @@ from tests.unit.engine.apiserver.kinds.steps import causes, with_name
 from localpv import errors as failures
 from localpv.api.fields import FieldErrors
 from localpv.api.objects import Object
-from localpv.engine.apiserver.kinds import pod_template
+from localpv.engine.apiserver.kinds import pod_spec
+from localpv.engine.apiserver.kinds.checks import pull_policy
 from localpv.engine.apiserver.kinds.pod import Pod
-from localpv.engine.apiserver.kinds.pod_names import pull_policy
 
 pods = Pod()
 
@@ -348,17 +348,17 @@ def test_name_that_is_no_host_name_and_labels_of_old_are_warned_of() -> None:
 def test_template_is_filled_in_and_checked_like_a_pod_but_keeps_what_was_written() -> None:
     limits = {"limits": {"cpu": "1"}}
     template: Object = {"spec": {"containers": [{"name": "a", "image": "a:1", "resources": limits}]}}
-    pod_template.default_template(template)
+    pod_spec.default_template(template)
 
     assert template["metadata"] == {}
     assert template["spec"]["restartPolicy"] == "Always"
     assert "tolerations" not in template["spec"]
     assert template["spec"]["containers"][0]["resources"] == {"limits": {"cpu": "1"}}
-    assert pod_template.validate_template(template, "spec.template") == []
+    assert pod_spec.validate_template(template, "spec.template") == []
 
     template["spec"]["containers"][0]["image"] = ""
     template["metadata"] = {"labels": {"a": "-"}}
-    assert causes(pod_template.validate_template(template, "spec.template")) == [
+    assert causes(pod_spec.validate_template(template, "spec.template")) == [
         ("spec.template.labels", "Invalid"),
         ("spec.template.spec.containers[0].image", "Required"),
     ]

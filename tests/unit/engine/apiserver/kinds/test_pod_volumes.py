@@ -10,7 +10,7 @@ from tests.unit.engine.apiserver.kinds.steps import causes, with_name
 
 from localpv.api.fields import FieldErrors
 from localpv.api.objects import Object
-from localpv.engine.apiserver.kinds import pod_template
+from localpv.engine.apiserver.kinds import pod_spec
 from localpv.engine.apiserver.kinds.pod import Pod
 
 A_CLAIM_SPEC = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
@@ -36,7 +36,7 @@ def test_pod_that_names_a_local_volume_itself_is_refused() -> None:
 def test_template_that_names_a_local_volume_is_refused() -> None:
     template = {"spec": {"volumes": [SCRATCH, {"name": "v", "local": {"path": "/a"}}]}}
 
-    errors = pod_template.raw_template_errors(template, "spec.template")
+    errors = pod_spec.raw_template_errors(template, "spec.template")
 
     assert causes(errors) == [("spec.template.spec.volumes[1].local", "Forbidden")]
 
@@ -47,7 +47,7 @@ def test_template_that_names_a_local_volume_is_refused() -> None:
 )
 def test_looking_for_local_volumes_takes_any_body(body: Object) -> None:
     assert Pod().raw_errors(body) == []
-    assert pod_template.raw_template_errors(body, "spec.template") == []
+    assert pod_spec.raw_template_errors(body, "spec.template") == []
 
 
 def test_volume_without_a_source_is_an_empty_directory() -> None:

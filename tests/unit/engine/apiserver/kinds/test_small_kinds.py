@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from tests.unit.engine.apiserver.kinds.writes import Writes
 
-from localpv.engine.apiserver.kinds import lease, rbac, serviceaccount
+from localpv.engine.apiserver.kinds import node, rbac
 
 RBAC = "rbac.authorization.k8s.io"
-ACCOUNTS = Writes(serviceaccount.ServiceAccount(), "ServiceAccount")
-LEASES = Writes(lease.Lease(), "Lease", "coordination.k8s.io")
+ACCOUNTS = Writes(rbac.ServiceAccount(), "ServiceAccount")
+LEASES = Writes(node.Lease(), "Lease", "coordination.k8s.io")
 ROLES = Writes(rbac.Role(), "Role", RBAC)
 CLUSTER_ROLES = Writes(rbac.ClusterRole(), "ClusterRole", RBAC)
 BINDINGS = Writes(rbac.RoleBinding(), "RoleBinding", RBAC)

@@ -1,5 +1,3 @@
-"""Kinds that are only stored: what their writers are told, and what the contract cannot see."""
-
 from __future__ import annotations
 
 import subprocess
@@ -12,7 +10,7 @@ from tests.unit.engine.apiserver.kinds.writes import Writes
 
 from localpv.api.schema import catalogue
 from localpv.api.stored_resources import STORED
-from localpv.engine.apiserver.kinds import cron, stored, stored_rules
+from localpv.engine.apiserver.kinds import stored, stored_checks, stored_rules, webhookconfiguration, workloads
 
 RESOURCES = {resource.kind: resource for resource in STORED}
 
@@ -64,7 +62,7 @@ print([name for name in sys.modules if "stored_rules" in name or name.endswith("
 
 @pytest.mark.parametrize("schedule", ["* * * * *", "0,30 */2 1-7 JAN sun-fri", "@daily", "@every 1h30m", "? * * * ?"])
 def test_schedules_that_can_be_read(schedule: str) -> None:
-    assert cron.wrong(schedule) == ""
+    assert stored_checks.wrong_schedule(schedule) == ""
 
 
 @pytest.mark.parametrize("name", ["fe80::1%eth0", "10.1.2.3/8", "2001:DB8::1", ""])
@@ -90,3 +88,17 @@ def test_checking_a_cron_job_changes_nothing() -> None:
     before = deepcopy(made)
     writes("CronJob").strategy.validate(made)
     assert made == before
+
+
+@pytest.mark.parametrize(
+    "kind", [webhookconfiguration.ValidatingWebhookConfiguration, webhookconfiguration.MutatingWebhookConfiguration]
+)
+def test_that_no_webhook_is_called_is_said(kind: type[webhookconfiguration.ValidatingWebhookConfiguration]) -> None:
+    (told,) = kind().warnings({"metadata": {"name": "a"}, "webhooks": [{"name": "a.b.c"}]})
+    assert told.startswith("no webhook is called here")
+    assert kind().warnings({"metadata": {"name": "a"}}) == []
+
+
+def test_that_no_pods_are_made_is_said() -> None:
+    (told,) = workloads.ReplicationController().warnings({"metadata": {"name": "a"}})
+    assert told.startswith("no pods are made for a ReplicationController here")

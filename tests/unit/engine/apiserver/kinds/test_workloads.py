@@ -1,5 +1,3 @@
-"""StatefulSets, Deployments, ReplicaSets and DaemonSets."""
-
 from __future__ import annotations
 
 from copy import deepcopy
@@ -9,12 +7,14 @@ import pytest
 from tests.unit.engine.apiserver.kinds.writes import Writes
 
 from localpv.api import well_known
-from localpv.engine.apiserver.kinds import daemonset, deployment, replicaset, statefulset
+from localpv.engine.apiserver.kinds import workload_common as common
+from localpv.engine.apiserver.kinds import workloads
+from localpv.engine.apiserver.kinds.workload_common import ScalePaths
 
-SETS = Writes(statefulset.StatefulSet(), "StatefulSet", "apps")
-DEPLOYMENTS = Writes(deployment.Deployment(), "Deployment", "apps")
-REPLICAS = Writes(replicaset.ReplicaSet(), "ReplicaSet", "apps")
-DAEMONS = Writes(daemonset.DaemonSet(), "DaemonSet", "apps")
+SETS = Writes(workloads.StatefulSet(), "StatefulSet", "apps")
+DEPLOYMENTS = Writes(workloads.Deployment(), "Deployment", "apps")
+REPLICAS = Writes(workloads.ReplicaSet(), "ReplicaSet", "apps")
+DAEMONS = Writes(workloads.DaemonSet(), "DaemonSet", "apps")
 ALL = pytest.mark.parametrize("writes", [SETS, DEPLOYMENTS, REPLICAS, DAEMONS], ids=lambda writes: writes.kind)
 
 TEMPLATE: dict[str, Any] = {
@@ -223,11 +223,55 @@ def test_collisions_are_never_forgotten() -> None:
 
 
 def test_replica_sets_are_found_by_their_count() -> None:
-    assert replicaset.ReplicaSet().selectable(REPLICAS.stored(workload())) == {"status.replicas": "0"}
+    assert workloads.ReplicaSet().selectable(REPLICAS.stored(workload())) == {"status.replicas": "0"}
 
 
 def test_name_that_is_no_dns_label_is_taken_with_a_warning() -> None:
     obj = DEPLOYMENTS.stored({"metadata": {"name": "my.app"}, **workload()})
 
-    assert len(deployment.Deployment().warnings(obj)) == 1
+    assert len(workloads.Deployment().warnings(obj)) == 1
     assert SETS.create({"metadata": {"name": "my.app"}, **workload()}).causes == {("metadata.name", "Invalid")}
+
+
+METADATA = {"name": "db", "namespace": "shop", "uid": "1", "resourceVersion": "7", "labels": {"a": "b"}}
+
+
+def test_scale_of_a_workload_shows_counts_and_the_selector_as_text() -> None:
+    selector = {"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "c", "operator": "In", "values": ["e", "d"]}]}
+    obj = {"metadata": METADATA, "spec": {"replicas": 3, "selector": selector}, "status": {"replicas": 2}}
+
+    assert common.to_scale(obj) == {
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": {"name": "db", "namespace": "shop", "uid": "1", "resourceVersion": "7"},
+        "spec": {"replicas": 3},
+        "status": {"replicas": 2, "selector": "a=b,c in (d,e)"},
+    }
+
+
+def test_custom_kind_says_where_its_counts_are() -> None:
+    paths = ScalePaths(spec=".spec.size", status=".status.now.size", selector=".status.labels")
+    obj = {"metadata": METADATA, "spec": {"size": 4}, "status": {"now": {"size": 1}, "labels": "a=b"}}
+
+    scale = common.to_scale(obj, paths)
+    assert (scale["spec"], scale["status"]) == ({"replicas": 4}, {"replicas": 1, "selector": "a=b"})
+
+    common.apply_scale(obj, {"spec": {"replicas": 9}}, paths)
+    assert obj["spec"] == {"size": 9}
+
+
+def test_custom_object_without_any_counts_scales_from_nothing() -> None:
+    paths = ScalePaths(spec=".spec.deep.size", status=".status.size")
+    obj: dict[str, object] = {"metadata": METADATA}
+
+    scale = common.to_scale(obj, paths)
+    assert (scale["spec"], scale["status"]) == ({}, {"replicas": 0})
+    common.apply_scale(obj, {"spec": {"replicas": 2}}, paths)
+    assert obj["spec"] == {"deep": {"size": 2}}
+
+
+def test_scale_without_replicas_means_none() -> None:
+    obj = {"metadata": METADATA, "spec": {"replicas": 3}}
+    common.apply_scale(obj, {"spec": {}})
+
+    assert obj["spec"] == {"replicas": 0}

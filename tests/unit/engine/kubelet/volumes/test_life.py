@@ -73,7 +73,7 @@ class Life(RuleBasedStateMachine):
 
     def set_up(self, pod: kinds.Pod, steps: int | None) -> None:
         if steps is not None:
-            self.machine.restarted(dying_hands(self.machine.hands, steps))
+            self.machine.restarted(dying_hands(self.machine.host, steps))
         with contextlib.suppress(NotReady):
             if self.run_it(self.machine.volumes.set_up(pod), steps):
                 self.ready[pod.metadata.uid] = {volume.name for volume in pod.spec.volumes}
@@ -84,7 +84,7 @@ class Life(RuleBasedStateMachine):
         uid = data.draw(st.sampled_from(sorted(self.pods)))
         self.ready.pop(uid, None)
         if steps is not None:
-            self.machine.restarted(dying_hands(self.machine.hands, steps))
+            self.machine.restarted(dying_hands(self.machine.host, steps))
         if self.run_it(self.machine.volumes.tear_down(uid), steps):
             del self.pods[uid]
 

@@ -30,9 +30,9 @@ def is_given(machine: Machine, uid: str) -> bool:
 
 
 async def of_directory(machine: Machine) -> Identity:
-    mount = (await machine.hands.mounts.table()).containing(Path("/mnt/disks/directory"))
+    mount = (await machine.host.mounts.table()).containing(Path("/mnt/disks/directory"))
     assert mount is not None
-    return replace(await machine.hands.devices.behind(mount), mount_id=0)
+    return replace(await machine.host.devices.behind(mount), mount_id=0)
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ async def test_no_tenant_has_a_disk_without_its_mark(machine: Machine, path: str
     machine.lookup.offer(path, mode=mode, identity=identity)
     for steps in range(1, 30):
         pod = a_pod(claim_volume(), devices=["data"] if mode == "Block" else [])
-        machine.restarted(dying_hands(machine.hands, steps))
+        machine.restarted(dying_hands(machine.host, steps))
         try:
             await machine.volumes.set_up(pod)
         except Died:

@@ -90,7 +90,7 @@ async def test_a_volume_can_be_read_only_for_one_pod_and_not_for_another(machine
     reader, writer = a_pod(claim_volume(read_only=True)), a_pod(claim_volume())
     read, written = (await machine.volumes.set_up(reader))["data"], (await machine.volumes.set_up(writer))["data"]
     assert (read.read_only, written.read_only) == (True, False)
-    table = await machine.hands.mounts.table()
+    table = await machine.host.mounts.table()
     assert [table.at(one.path).read_only for one in (read, written)] == [True, False]  # type: ignore[union-attr]
 
 

@@ -8,7 +8,8 @@ import pytest
 from tests.unit.engine.kubelet.volumes.world import Machine, a_pod
 
 from localpv.api import kinds
-from localpv.engine.kubelet.volumes import NotReady, downward
+from localpv.engine.kubelet import downward_api
+from localpv.engine.kubelet.volumes import NotReady
 from localpv.host.volume_files import File
 
 
@@ -119,7 +120,7 @@ async def test_a_pod_is_told_about_itself(machine: Machine) -> None:
 
 
 def test_text_is_quoted_as_kubernetes_does() -> None:
-    assert downward.quoted('ü\t"\\\x00\u2028') == '"ü\\t\\"\\\\\\x00\\u2028"'
+    assert downward_api.quoted('ü\t"\\\x00\u2028') == '"ü\\t\\"\\\\\\x00\\u2028"'
 
 
 async def test_projected_parts_lie_together_and_a_token_is_private_and_renewed(machine: Machine) -> None:

@@ -113,7 +113,7 @@ async def test_a_hung_device_stops_only_the_pod_that_needs_it(machine: Machine) 
 async def test_a_mount_point_that_is_not_mounted_is_refused(machine: Machine) -> None:
     machine.machine.make_file_system("/dev/sdb")
     mount = machine.machine.mount("/dev/sdb", "/mnt/disks/vol2")
-    identity = await machine.hands.devices.behind(mount)
+    identity = await machine.host.devices.behind(mount)
     machine.lookup.offer("/mnt/disks/vol2", identity=identity)
     await machine.volumes.set_up(a_pod(claim_volume()))
     machine.machine.unmount("/mnt/disks/vol2")
@@ -128,8 +128,8 @@ async def test_a_mount_point_that_is_not_mounted_is_refused(machine: Machine) ->
 
 
 async def test_a_directory_over_which_something_was_mounted_is_refused(machine: Machine) -> None:
-    table = await machine.hands.mounts.table()
-    identity = await machine.hands.devices.behind(table.mounts[0])
+    table = await machine.host.mounts.table()
+    identity = await machine.host.devices.behind(table.mounts[0])
     volume = machine.lookup.offer("/mnt/disks/vol1", identity=dataclasses.replace(identity, mount_id=0))
     assert volume.metadata.annotations
     await machine.volumes.set_up(a_pod(claim_volume()))
@@ -140,7 +140,7 @@ async def test_a_directory_over_which_something_was_mounted_is_refused(machine: 
 @pytest.mark.parametrize("mode", ["Filesystem", "Block"])
 async def test_another_disk_in_the_place_of_the_published_one_is_refused(machine: Machine, mode: str) -> None:
     machine.machine.link("/mnt/disks/disk", "/dev/sdb")
-    identity = (await machine.hands.devices.describe(Path("/dev/sdb"))).identity
+    identity = (await machine.host.devices.describe(Path("/dev/sdb"))).identity
     machine.lookup.offer("/mnt/disks/disk", mode=mode, identity=identity)
     machine.machine.link("/mnt/disks/disk", "/dev/sdc")
     pod = a_pod(claim_volume(), devices=["data"] if mode == "Block" else [])
@@ -324,7 +324,7 @@ async def test_pods_that_come_and_go_at_once_leave_nothing(machine: Machine) -> 
 
 
 def dying_after(machine: Machine, steps: int) -> None:
-    machine.restarted(dying_hands(machine.hands, steps))
+    machine.restarted(dying_hands(machine.host, steps))
 
 
 def everything() -> kinds.Pod:
@@ -364,7 +364,7 @@ async def test_dying_after_any_step_of_setting_up_loses_and_leaves_nothing(tmp_p
         if then == "comes back":
             prepared = await volumes.set_up(pod)
             assert set(prepared) == {"a", "b", "c", "d", "e"}
-            table = await machine.hands.mounts.table()
+            table = await machine.host.mounts.table()
             assert table.at(prepared["c"].path).read_only  # type: ignore[union-attr]
             assert await machine.holding.held(volumes.layout.lock_name("raw"))
             assert machine.machine.disks[Path("/dev/sdb")].device.fs_type == "ext4"

@@ -14,7 +14,7 @@ import msgspec
 from localpv.api import kinds
 from localpv.disk import identity as identities
 from localpv.disk import labels
-from localpv.engine.kubelet.volumes import Hands, PodVolumes
+from localpv.engine.kubelet.volumes import HostParts, PodVolumes
 from localpv.host.model.identity import Identity
 from localpv.host.own_folders import DiskFolders
 from localpv.testing import fake_host, fake_mounting
@@ -142,12 +142,12 @@ class Machine:
         self.file_sets = fake_mounting.FakeFileSets()
         self.marks = fake_mounting.FakeMarks()
         self.trees = RealTrees(self.machine)
-        self.hands = Hands(
+        self.host = HostParts(
             mounts=fake_host.FakeMounts(self.machine),
-            mounting=self.mounting,
+            mounter=self.mounting,
             devices=fake_host.FakeDevices(self.machine),
             file_systems=self.file_systems,
-            holding=self.holding,
+            holders=self.holding,
             ownership=self.ownership,
             sub_paths=fake_mounting.FakeSubPaths(self.mounting),
             trees=self.trees,
@@ -161,11 +161,11 @@ class Machine:
         self.root = root
         self.volumes = self.restarted()
 
-    def restarted(self, hands: Hands | None = None) -> PodVolumes:
+    def restarted(self, host: HostParts | None = None) -> PodVolumes:
         """As after a new start: what was in memory is gone, what is on the disk is there."""
         self.volumes = PodVolumes(
             root=self.root,
-            hands=hands or self.hands,
+            host=host or self.host,
             lookup=self.lookup,
             clock=self.clock,
             on_warning=lambda pod, reason, message: self.warnings.append((reason, message)),
@@ -237,7 +237,7 @@ class Dying:
         return later
 
 
-def dying_hands(hands: Hands, steps: int) -> Hands:
+def dying_hands(host: HostParts, steps: int) -> HostParts:
     """The same machine, on which the process dies after so many steps that change something."""
     left = [steps]
 
@@ -246,4 +246,4 @@ def dying_hands(hands: Hands, steps: int) -> Hands:
         if left[0] == 0:
             raise Died
 
-    return Hands(**{name: Dying(getattr(hands, name), tick) for name in Hands.__dataclass_fields__})
+    return HostParts(**{name: Dying(getattr(host, name), tick) for name in HostParts.__dataclass_fields__})

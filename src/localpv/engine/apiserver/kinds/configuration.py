@@ -1,4 +1,7 @@
-"""Secrets: like ConfigMaps, but base64 on the wire, with a type that says which keys must be there."""
+"""ConfigMaps and Secrets: small named texts and bytes, at most 1 MiB together, frozen for good when immutable.
+
+Secrets are base64 on the wire, and have a type that says which keys must be there.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,62 @@ import base64
 import binascii
 import json
 
-from localpv.api import fields
+from localpv.api import fields, names
 from localpv.api.fields import FieldErrors
 from localpv.api.objects import Object
-from localpv.engine.apiserver.kinds import configmap
 from localpv.engine.apiserver.kinds.base import Strategy
+
+MAX_BYTES = 1024 * 1024
+"""Of all values together; Secrets have the same limit."""
+
+
+class ConfigMap(Strategy):
+    generation = False
+
+    def validate(self, obj: Object) -> FieldErrors:
+        data: dict[str, str] = obj.get("data", {})
+        binary: dict[str, str] = obj.get("binaryData", {})
+        errors = [*wrong_keys("data", data), *wrong_keys("binaryData", binary)]
+        errors += [
+            fields.invalid(f"data[{key}]", key, "is a key of binaryData as well; a key may appear once")
+            for key in data
+            if key in binary
+        ]
+        size = sum(map(text_size, data.values())) + sum(map(decoded_size, binary.values()))
+        if size > MAX_BYTES:
+            # No field is to blame: this is how the API spells the whole object.
+            errors.append(fields.too_long("[]", MAX_BYTES))
+        return errors
+
+    def validate_update(self, obj: Object, old: Object) -> FieldErrors:
+        return frozen(obj, old, "data", "binaryData")
+
+
+def wrong_keys(path: str, values: dict[str, str]) -> FieldErrors:
+    return [fields.invalid(f"{path}[{key}]", key, problem) for key in values for problem in names.config_map_key(key)]
+
+
+def text_size(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def decoded_size(encoded: str) -> int:
+    """How many bytes a base64 text stands for, without decoding it."""
+    digits = len(encoded) - encoded.count("\n") - encoded.count("\r") - encoded.count("=")
+    return digits * 3 // 4
+
+
+def frozen(obj: Object, old: Object, *keys: str) -> FieldErrors:
+    """What must not change once `immutable` was set, and that it stays set."""
+    if not old.get("immutable"):
+        return []
+    why = "stays as it is once `immutable` is set; delete the object and create it anew"
+    errors = []
+    if not obj.get("immutable"):
+        errors.append(fields.forbidden("immutable", why))
+    errors += [fields.forbidden(key, why) for key in keys if (obj.get(key) or {}) != (old.get(key) or {})]
+    return errors
+
 
 OPAQUE = "Opaque"
 SERVICE_ACCOUNT_NAME = "kubernetes.io/service-account.name"
@@ -37,9 +91,9 @@ class Secret(Strategy):
 
     def validate(self, obj: Object) -> FieldErrors:
         data: dict[str, str] = obj.get("data", {})
-        errors = configmap.wrong_keys("data", data)
-        if sum(map(configmap.decoded_size, data.values())) > configmap.MAX_BYTES:
-            errors.append(fields.too_long("data", configmap.MAX_BYTES))
+        errors = wrong_keys("data", data)
+        if sum(map(decoded_size, data.values())) > MAX_BYTES:
+            errors.append(fields.too_long("data", MAX_BYTES))
         if obj["type"] != OPAQUE:
             errors += _missing_for_type(obj, data)
         return errors
@@ -48,7 +102,7 @@ class Secret(Strategy):
         errors = []
         if obj["type"] != old.get("type", OPAQUE):
             errors.append(fields.invalid("type", obj["type"], "field is immutable"))
-        return errors + configmap.frozen(obj, old, "data")
+        return errors + frozen(obj, old, "data")
 
     def selectable(self, obj: Object) -> dict[str, str]:
         return {"type": obj.get("type", "")}

@@ -1,11 +1,10 @@
-"""Files that every container of a pod sees in /etc."""
+"""Files that every container of a pod sees in /etc: hosts, hostname, and resolv.conf by dnsPolicy and dnsConfig."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from localpv.api import kinds
-from localpv.engine.kubelet import dns
 from localpv.engine.kubelet.bundle import Binding
 
 CLUSTER_DOMAIN = "cluster.local"
@@ -20,6 +19,42 @@ ff02::2	ip6-allrouters
 """
 _MOST_HOST_NAME = 63
 LONGEST_IN_KERNEL = 64
+
+
+def resolv_conf(pod: kinds.Pod, machine: str) -> str:
+    """The file, given the machine's own. There is no DNS of a cluster, so every policy but None means the machine's."""
+    config = pod.spec.dns_config
+    if config is None and pod.spec.dns_policy != "None":
+        return machine
+    servers, searches, options = _read_resolv_conf("" if pod.spec.dns_policy == "None" else machine)
+    if config is not None:
+        servers += config.nameservers
+        searches += config.searches
+        options |= {one.name: one.value for one in config.options}
+    lines = [f"nameserver {server}" for server in dict.fromkeys(servers)]
+    if searches:
+        lines.append(f"search {' '.join(dict.fromkeys(searches))}")
+    if options:
+        shown = (name if value is None else f"{name}:{value}" for name, value in options.items())
+        lines.append(f"options {' '.join(shown)}")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _read_resolv_conf(file: str) -> tuple[list[str], list[str], dict[str, str | None]]:
+    servers: list[str] = []
+    searches: list[str] = []
+    options: dict[str, str | None] = {}
+    for line in file.splitlines():
+        match line.split():
+            case ["nameserver", server, *_]:
+                servers.append(server)
+            case ["search" | "domain", *domains]:
+                searches = domains
+            case ["options", *words]:
+                for word in words:
+                    name, colon, value = word.partition(":")
+                    options[name] = value if colon else None
+    return servers, searches, options
 
 
 def host_name(pod: kinds.Pod, *, node: str) -> str:
@@ -51,7 +86,7 @@ def write(pod: kinds.Pod, folder: Path, *, node: str) -> list[Binding]:
     own = "\t".join(one for one in (full_name(pod), pod.spec.hostname_override or _short_name(pod)) if one)
     hosts = _read(Path("/etc/hosts")) if pod.spec.host_network else f"{_HOSTS}127.0.1.1\t{own}\n"
     hosts += "".join("\t".join((alias.ip, *alias.hostnames)) + "\n" for alias in pod.spec.host_aliases)
-    lines = {"hosts": hosts, "hostname": f"{name}\n", "resolv.conf": dns.text(pod, _read(RESOLV))}
+    lines = {"hosts": hosts, "hostname": f"{name}\n", "resolv.conf": resolv_conf(pod, _read(RESOLV))}
     for file, text in lines.items():
         if not (folder / file).exists():
             new = folder / f".{file}"

@@ -3,8 +3,7 @@
 A layer is a tar file. A file `.wh.NAME` in it removes NAME of the layers below, and `.wh..wh..opq` everything that they
 have in its folder. Nothing is ever written or removed outside the folder: every path is taken step by step from the
 folder's descriptor, no step follows a link, and no name is `..`. What a layer may cost is bounded, because a few bytes
-of it can stand for very many. Extended attributes are left out, so no layer can speak to the overlay file system.
-"""
+of it can stand for very many. Extended attributes are left out, so no layer can speak to the overlay file system."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pod is told about itself."""
+"""What a pod tells its own containers about itself, in volumes and in their environment."""
 
 from __future__ import annotations
 

@@ -1,22 +1,23 @@
-"""Volumes that belong to one pod and go with it: folders on the disk or in memory."""
+"""Volumes without a claim: emptyDir, other folders that belong to one pod and go with it, and paths of the node."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from localpv.api import kinds
 from localpv.api.quantity import Quantity
-from localpv.engine.kubelet.volumes.host_parts import Hands
+from localpv.engine.kubelet.paths import EMPTY_DIR, VOLUMES, Layout, escaped, plain
+from localpv.engine.kubelet.volumes.host_parts import HostParts
 from localpv.engine.kubelet.volumes.mounter import Group
-from localpv.engine.kubelet.volumes.paths import EMPTY_DIR, VOLUMES, Layout, escaped, plain
-from localpv.engine.kubelet.volumes.results import NotReady
+from localpv.engine.kubelet.volumes.volume_spec import NotReady
+from localpv.host.volume_files import NodePaths
 
 
-class Scratch:
+class EphemeralVolumes:
     """Folders that begin empty."""
 
-    def __init__(self, *, layout: Layout, hands: Hands) -> None:
-        self._layout, self._hands = layout, hands
+    def __init__(self, *, layout: Layout, host: HostParts) -> None:
+        self._layout, self._host = layout, host
 
     async def empty_dir(
         self, source: kinds.EmptyDirVolumeSource, name: str, *, pod: kinds.Pod, group: Group | None
@@ -40,27 +41,41 @@ class Scratch:
         self, pod_uid: str, plugin: str, name: str, *, memory: bool, size_bytes: int = 0, group: Group | None = None
     ) -> Path:
         """A folder of a pod that everybody in it may write, on the disk or in memory."""
-        hands, place = self._hands, self._layout.scratch(pod_uid, plugin, name, memory=memory)
-        hands.folders.make(place)
-        hands.folders.open_to_all(place)
-        if memory and not (await hands.mounts.table()).is_mount_point(place):
-            await hands.mounting.mount_memory(place, size_bytes=size_bytes)
+        host, place = self._host, self._layout.scratch(pod_uid, plugin, name, memory=memory)
+        host.folders.make(place)
+        host.folders.open_to_all(place)
+        if memory and not (await host.mounts.table()).is_mount_point(place):
+            await host.mounter.mount_memory(place, size_bytes=size_bytes)
         if group is not None:
-            await hands.ownership.give(place, group=group.id, unless_root_has_it=True)
+            await host.ownership.give(place, group=group.id, unless_root_has_it=True)
         return place
 
     async def remove(self, pod_uid: str, plugin: str, name: str) -> None:
         """Remove a folder with all that is in it; only when nothing is mounted there or below any more."""
-        hands = self._hands
+        host = self._host
         for folder in self._layout.folders(pod_uid):
             place = folder / VOLUMES / escaped(plugin) / plain(name)
-            if name in hands.folders.names(place.parent):
-                await hands.unmount_all(place)
-                await hands.trees.empty(place, inside=folder / VOLUMES)
-                hands.folders.remove(place)
+            if name in host.folders.names(place.parent):
+                await host.unmount_all(place)
+                await host.trees.empty(place, inside=folder / VOLUMES)
+                host.folders.remove(place)
 
 
 def _memory_limit(pod: kinds.Pod) -> int:
     """All memory that the containers of a pod may have together; 0 when one of them has no limit."""
     limits = [container.resources.limits.get("memory") for container in pod.spec.containers]
     return sum(Quantity.parse(limit).value for limit in limits if limit) if all(limits) else 0
+
+
+async def host_path(source: kinds.HostPathVolumeSource, *, node_paths: NodePaths) -> Path:
+    """The path, if it is what the pod says it is; made where the pod asks for that."""
+    if not source.path.startswith("/") or ".." in PurePosixPath(source.path).parts:
+        raise NotReady("InvalidPath", f"hostPath {source.path} is not absolute or contains ..")
+    path = Path(source.path)
+    try:
+        await node_paths.check(path, source.type or "")
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise NotReady(
+            "PathMissing", f"hostPath {source.path} does not exist on this node", hint="put it there, or change type"
+        ) from error
+    return path

@@ -1,8 +1,12 @@
-"""Events for people: what happened to a volume or a disk, shown by `kubectl describe`.
+"""Where a program says what happened, once: people read it in events, shown by `kubectl describe`.
 
-The same happening to the same object counts up in one event, also after a restart. Telling never waits: what was told
-is written by `run`. At most as many as `MOST_WAITING` different ones wait to be written; beyond, the oldest is dropped:
-an event is a courtesy, and never worth holding up a disk.
+Who counts it besides says it through a recorder that knows more: `discovery`, `cleaning` and `publishing` have a method
+for each thing that happens there, which is heard as an event, as a metric and in the log. What is the same as last time
+is not said again: that is remembered here.
+
+At the API server the same happening to the same object counts up in one event, also after a restart. Telling never
+waits: what was told is written by `run`. At most as many as `MOST_WAITING` different ones wait to be written; beyond,
+the oldest is dropped: an event is a courtesy, and never worth holding up a disk.
 """
 
 from __future__ import annotations
@@ -11,7 +15,6 @@ import asyncio
 import hashlib
 import logging
 from dataclasses import dataclass
-from typing import Protocol
 
 from localpv import errors
 from localpv.api import kinds
@@ -29,10 +32,58 @@ MOST_WAITING = 1000
 log = logging.getLogger(__name__)
 
 
-class Events(Protocol):
-    """Where to tell what happened."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """What an event says."""
 
-    def tell(self, about: Kind, reason: str, message: str, *, warning: bool = False) -> None: ...
+    reason: str
+    message: str
+    warning: bool = False
+
+
+class Recorder:
+    """Passes on what it is told to another recorder; without one nobody hears it."""
+
+    def __init__(self, to: Recorder | None = None) -> None:
+        self._to = to
+        self._last: dict[str, object] = {}
+
+    def pass_on_to(self, to: Recorder) -> None:
+        """Another one hears what is told from now on."""
+        self._to = to
+
+    def event(self, about: Kind, reason: str, message: str, *, warning: bool = False, part: str = "") -> None:
+        """Something happened to an object. `part` is the path of the field that it is about, such as one container of
+        a pod; each counts by itself. Never waits."""
+        if self._to is not None:
+            self._to.event(about, reason, message, warning=warning, part=part)
+
+    def event_once(self, about: Kind, *notices: Notice) -> None:
+        """The same, unless it was said last of this object."""
+        if self.is_news(about.key, notices):
+            for notice in notices:
+                self.event(about, notice.reason, notice.message, warning=notice.warning)
+
+    def is_news(self, key: str, what: object) -> bool:
+        """Whether something else was said last under this key; remembered from now on."""
+        if key in self._last and self._last[key] == what:
+            return False
+        self._last[key] = what
+        return True
+
+    def was_told(self, key: str) -> bool:
+        return key in self._last
+
+    def forget(self, key: str) -> None:
+        """What was said before says nothing about what comes now."""
+        self._last.pop(key, None)
+
+    async def run(self) -> None:
+        """Write what was said until cancelled."""
+        if self._to is not None:
+            await self._to.run()
+        else:
+            await asyncio.get_running_loop().create_future()
 
 
 @dataclass(slots=True)
@@ -44,10 +95,11 @@ class _Told:
     times: int = 1
 
 
-class ApiEvents:
-    """Events at an API server. Somebody must own the task of `run`."""
+class ApiRecorder(Recorder):
+    """Says it at an API server. Somebody must own the task of `run`."""
 
     def __init__(self, client: Client, *, component: str, clock: Clock) -> None:
+        super().__init__()
         self._objects = client.objects(Event)
         self._component = component
         self._clock = clock
@@ -57,8 +109,7 @@ class ApiEvents:
 
         self._something = asyncio.Event()
 
-    def tell(self, about: Kind, reason: str, message: str, *, warning: bool = False, part: str = "") -> None:
-        """`part` is the path of the field that it is about, such as one container of a pod; each counts by itself."""
+    def event(self, about: Kind, reason: str, message: str, *, warning: bool = False, part: str = "") -> None:
         reference = _reference(about, part)
         name = _name(reference, reason)
         told = self._waiting.pop(name, None)
@@ -69,7 +120,6 @@ class ApiEvents:
         self._something.set()
 
     async def run(self) -> None:
-        """Write what was told until cancelled."""
         while True:
             await self._something.wait()
             self._something.clear()

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from tests.unit.engine.apiserver.kinds.writes import Writes
 
-from localpv.engine.apiserver.kinds import configmap, secret
+from localpv.engine.apiserver.kinds import configuration
 
-MAPS = Writes(configmap.ConfigMap(), "ConfigMap")
-SECRETS = Writes(secret.Secret(), "Secret")
+MAPS = Writes(configuration.ConfigMap(), "ConfigMap")
+SECRETS = Writes(configuration.Secret(), "Secret")
 MEBIBYTE = 1024 * 1024
 
 
@@ -80,11 +80,11 @@ def test_type_of_a_secret_stays() -> None:
 
     assert SECRETS.update(old, type="example.com/own").causes == {("type", "Invalid")}
     assert not SECRETS.update(old, type=None).errors
-    assert secret.Secret().selectable(old) == {"type": "Opaque"}
+    assert configuration.Secret().selectable(old) == {"type": "Opaque"}
 
 
 def test_tls_secret_without_a_readable_pair_is_taken_with_a_warning() -> None:
-    strategy = secret.Secret()
+    strategy = configuration.Secret()
     obj = SECRETS.stored({"type": "kubernetes.io/tls", "stringData": {"tls.crt": "a", "tls.key": "b"}})
 
     assert len(strategy.warnings(obj)) == 1

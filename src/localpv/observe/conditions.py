@@ -7,16 +7,16 @@ import msgspec
 from localpv.api.kinds.localdisk import DiskCondition, LocalDisk
 from localpv.disk import labels
 from localpv.disk.records import Records
-from localpv.observe.events import Events
+from localpv.observe.recorder import Recorder
 from localpv.runtime.clock import Clock
 
 
-class Reports:
+class DiskConditions:
     """Tells each trouble of a disk once, and takes it back when it is over."""
 
-    def __init__(self, *, records: Records, events: Events, clock: Clock) -> None:
+    def __init__(self, *, records: Records, recorder: Recorder, clock: Clock) -> None:
         self._records = records
-        self._events = events
+        self._recorder = recorder
         self._clock = clock
 
     async def trouble(self, disk: LocalDisk, reason: str, message: str) -> LocalDisk:
@@ -33,7 +33,7 @@ class Reports:
             last_transition_time=since or self._clock.now().strftime("%Y-%m-%dT%H:%M:%SZ"),
         )
         written = await self._write(disk, (condition,))
-        self._events.tell(disk, reason, message, warning=True)
+        self._recorder.event(disk, reason, message, warning=True)
         return written
 
     def is_told(self, disk: LocalDisk, reason: str, message: str) -> bool:
