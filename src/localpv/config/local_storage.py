@@ -254,26 +254,27 @@ def class_settings(devices: Iterable[DeviceGroup]) -> dict[str, ClassSettings]:
 def classes(configurations: Iterable[NodeConfiguration]) -> dict[str, ClassSettings]:
     """The classes of several LocalStorages together, with the filters of each group of devices."""
     groups_of = [
-        (f"{each.key} nodes[{group.index}].devices[{number}]", devices)
+        (f"{each.key} nodes[{group.index}].devices[{number}]", devices, group.retired)
         for each in sorted(configurations, key=lambda each: each.age)
         for _, group in sorted(each.groups.items(), key=lambda item: (item[1].index, item[0]))
         for number, devices in enumerate(group.devices)
     ]
-    found = class_settings(devices for _, devices in groups_of)
-    for place, devices in groups_of:
-        if (limits := _filter(devices)) != DeviceFilter():
+    found = class_settings(devices for _, devices, _ in groups_of)
+    for place, devices, retired in groups_of:
+        if (limits := _filter(devices, retired=retired)) != DeviceFilter():
             settings = found[devices.storage_class_name]
             filters = {**settings.device_filters, place: limits}
             found[devices.storage_class_name] = replace(settings, device_filters=filters)
     return found
 
 
-def _filter(devices: DeviceGroup) -> DeviceFilter:
+def _filter(devices: DeviceGroup, *, retired: bool) -> DeviceFilter:
     return DeviceFilter(
         min_bytes=Quantity.parse(devices.min_size).value if devices.min_size else 0,
         max_bytes=Quantity.parse(devices.max_size).value if devices.max_size else 0,
         media=devices.medium_types,
         max_count=devices.max_device_count,
+        retired=retired,
     )
 
 
