@@ -137,7 +137,7 @@ REFUSED: dict[str, Any] = {
 @pytest.mark.parametrize("nodes", REFUSED.values(), ids=REFUSED.keys())
 def test_what_the_schema_can_say_is_refused_at_once(api: Api, space: Space, nodes: Any) -> None:
     status = api.post(path(space), storage(nodes), expect=422)
-    assert all(field.startswith("spec.nodes") for _, field in wire.causes(status)), status
+    assert "spec.nodes" in status["message"], status
 
 
 @pytest.mark.seed("OPR-3")

@@ -1,4 +1,4 @@
-"""`localpv translate`: manifests of the drafts as Kubernetes takes them today."""
+"""`localpv translate`: manifests of the drafts, and of OpenShift's operator, as they are taken today."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ from localpv.errors import ConfigurationError
 def translate(filenames: tuple[str, ...]) -> None:
     """Turn manifests of the first drafts of local volumes into what Kubernetes accepts today.
 
-    Inline localVolume in pods, alpha and beta annotations of volumes and claims. The result goes to standard output;
-    what was changed, and what could not be, to standard error. Nothing is sent to a server.
+    Inline localVolume in pods, alpha and beta annotations of volumes and claims; LocalVolume and LocalVolumeSet of
+    OpenShift's Local Storage Operator become LocalStorages. The result goes to standard output; what was changed, and
+    what could not be, to standard error. Nothing is sent to a server.
     """
     left = 0
     for number, name in enumerate(filenames):

@@ -43,8 +43,14 @@ MOST_RULES: Final = 64
 """Of each kind (deviceNames, udevRules, ...) in one group of devices."""
 
 MOST_CLASSES: Final = 64
-MOST_BYTES: Final = 256 << 10
+MOST_MATCHES: Final = 512
+"""Wildcards and rules of one LocalStorage; each becomes a line of a rules file."""
+
+MOST_BYTES: Final = 64 << 10
 """Of all that is said about nodes, as JSON. It travels in a ConfigMap and in comments of a rules file."""
+
+MOST_RULE_BYTES: Final = 128 << 10
+"""Of all match keys of one LocalStorage: exclusions, vendors and models are written into each of its rules."""
 
 MOST_PROBLEMS: Final = 100
 """Problems of one LocalStorage that are told."""
@@ -248,26 +254,27 @@ def class_settings(devices: Iterable[DeviceGroup]) -> dict[str, ClassSettings]:
 def classes(configurations: Iterable[NodeConfiguration]) -> dict[str, ClassSettings]:
     """The classes of several LocalStorages together, with the filters of each group of devices."""
     groups_of = [
-        (f"{each.key} nodes[{group.index}].devices[{number}]", devices)
+        (f"{each.key} nodes[{group.index}].devices[{number}]", devices, group.retired)
         for each in sorted(configurations, key=lambda each: each.age)
         for _, group in sorted(each.groups.items(), key=lambda item: (item[1].index, item[0]))
         for number, devices in enumerate(group.devices)
     ]
-    found = class_settings(devices for _, devices in groups_of)
-    for place, devices in groups_of:
-        if (limits := _filter(devices)) != DeviceFilter():
+    found = class_settings(devices for _, devices, _ in groups_of)
+    for place, devices, retired in groups_of:
+        if (limits := _filter(devices, retired=retired)) != DeviceFilter():
             settings = found[devices.storage_class_name]
             filters = {**settings.device_filters, place: limits}
             found[devices.storage_class_name] = replace(settings, device_filters=filters)
     return found
 
 
-def _filter(devices: DeviceGroup) -> DeviceFilter:
+def _filter(devices: DeviceGroup, *, retired: bool) -> DeviceFilter:
     return DeviceFilter(
         min_bytes=Quantity.parse(devices.min_size).value if devices.min_size else 0,
         max_bytes=Quantity.parse(devices.max_size).value if devices.max_size else 0,
         media=devices.medium_types,
         max_count=devices.max_device_count,
+        retired=retired,
     )
 
 
@@ -332,8 +339,7 @@ def _problems(storage: LocalStorage) -> Iterator[Problem]:
             yield from _toleration(f"{place}.tolerations[{number}]", toleration)
         yield from _devices(place, group.devices)
     yield from _disagreements(spec.nodes)
-    if len(_canonical(msgspec.to_builtins(spec.nodes))) > MOST_BYTES:
-        yield Problem("spec.nodes", f"is longer than {MOST_BYTES >> 10} KiB as JSON; write several LocalStorages")
+    yield from _lengths("spec.nodes", [group.devices for group in spec.nodes], msgspec.to_builtins(spec.nodes))
 
 
 def _selection(place: str, group: NodeGroup) -> Iterator[Problem]:
@@ -509,6 +515,25 @@ def _disagreements(nodes: tuple[NodeGroup, ...]) -> Iterator[Problem]:
                     yield Problem(f"{place}.{field}", told)
 
 
+def _lengths(place: str, groups: Iterable[Iterable[DeviceGroup]], whole: Any) -> Iterator[Problem]:
+    """What is too much of it all together."""
+    if len(_canonical(whole)) > MOST_BYTES:
+        yield Problem(place, f"is longer than {MOST_BYTES >> 10} KiB as JSON; write several LocalStorages")
+    count = size = 0
+    for devices in (each for group in groups for each in group):
+        own = len(devices.device_names) + len(devices.udev_rules)
+        besides = (*devices.exclude_device_names, *devices.vendors, *devices.models)
+        count += own
+        size += sum(map(len, (*devices.device_names, *devices.udev_rules))) + own * (
+            len("".join(besides)) + len(besides)
+        )
+    if count > MOST_MATCHES:
+        yield Problem(place, f"has {count} deviceNames and udevRules; there can be {MOST_MATCHES}: use wildcards")
+    if size > MOST_RULE_BYTES:
+        told = f"comes to more than {MOST_RULE_BYTES >> 10} KiB of rules, for what is excluded and which vendors and"
+        yield Problem(place, f"{told} models there are stands in each of them; write fewer")
+
+
 def _class_name(place: str, name: str) -> Iterator[Problem]:
     for sentence in names.dns_subdomain(name):
         yield Problem(place, sentence)
@@ -538,9 +563,10 @@ def _node_problems(found: NodeConfiguration) -> Iterator[Problem]:
         if len(group.kept) > MOST_KEPT or not all(map(_is_link, group.kept)):
             yield Problem(f"{place}.kept", "is no list of links")
         yield from _devices(place, group.devices)
+    yield from _lengths("groups", [group.devices for group in found.groups.values()], msgspec.to_builtins(found.groups))
 
 
-MOST_KEPT: Final = 1024
+MOST_KEPT: Final = 256
 """Links of one retired group that stay; a node has fewer disks."""
 
 

@@ -84,6 +84,9 @@ class DeviceFilter:
     max_count: int = 0
     """How many devices of one node; 0: all."""
 
+    retired: bool = False
+    """Whether the group is going: nothing of it is offered any more."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassSettings:

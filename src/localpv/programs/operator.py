@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from localpv import errors
+from localpv.api import roles
 from localpv.api.kinds import Lease
 from localpv.api.kinds.localstorage import LOCAL_STORAGE_NODES, LOCAL_STORAGES
 from localpv.client import client as clients
@@ -22,7 +23,7 @@ from localpv.runtime.group import Group
 
 log = logging.getLogger(__name__)
 
-LEASE = "localpv-operator"
+LEASE = roles.OPERATOR
 LOOK_EVERY_SECONDS = 30.0
 """How often it is looked whether LocalStorages are defined, while they are not."""
 

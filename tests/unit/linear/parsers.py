@@ -25,7 +25,7 @@ from localpv.api.schema.catalogue import MICRO_TIME, Catalogue
 from localpv.api.schema.node import Node, Type
 from localpv.api.translate import manifests
 from localpv.client import credentials
-from localpv.config import globs, reading, values
+from localpv.config import globs, local_storage, reading, udev_match, values
 from localpv.engine.apiserver import body, call, discovery, request_info, responses
 from localpv.engine.apiserver.auth import identity, tokens
 from localpv.engine.apiserver.kinds import (
@@ -117,6 +117,8 @@ PARSERS: dict[str, Parser] = {
     "engine.apiserver.tables.layout.moment": layout.moment,
     "client.credentials.bearer": credentials.bearer,
     "client.credentials.decode_data": lambda text: credentials.decode_data(text, where="a"),
+    "config.local_storage.read": local_storage.read,
+    "config.udev_match.parse": udev_match.parse,
     "config.globs.match": lambda text: globs.match(text[:1000], "a" * 255),
     "config.globs.NamePattern": globs.NamePattern,
     "config.reading.read": lambda text: reading.read({"storageClassMap": text, "labelsForPV": text}),

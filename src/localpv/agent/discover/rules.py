@@ -265,6 +265,18 @@ def _changed(how: str) -> Finding:
     )
 
 
+def retired(case: Case) -> Finding | None:
+    """Also of what is published: a volume that nobody has claimed is withdrawn then, and its link goes after it."""
+    if not case.filter.retired:
+        return None
+    storage = case.matched_by.partition(" ")[0]
+    return Finding(
+        "Retired",
+        f"LocalStorage {storage}, or its group that has the device, is being removed. A volume in use stays until its"
+        " claim is deleted; nothing new is offered.",
+    )
+
+
 STILL_THERE: tuple[Callable[[Case], Finding | None], ...] = (
     hung,
     other_file,
@@ -272,6 +284,7 @@ STILL_THERE: tuple[Callable[[Case], Finding | None], ...] = (
     was_mount_point,
     unreadable,
     identity_changed,
+    retired,
 )
 
 

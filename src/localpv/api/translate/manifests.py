@@ -14,20 +14,12 @@ from typing import Any
 
 from localpv.api import volume_affinity, well_known, yamls
 from localpv.api.objects import Object
-from localpv.api.translate import inline
+from localpv.api.translate import inline, openshift
+from localpv.api.translate.notes import Note
 from localpv.errors import ConfigurationError
 
 AFFINITY = volume_affinity.ANNOTATION
 SPACE_LEFT = "volume.alpha.kubernetes.io/vgallocatable"
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """Something that was changed, or could not be."""
-
-    message: str
-    done: bool = True
-    """False: the object is as it was in this respect, and Kubernetes will not do with it what was meant."""
 
 
 def volume(obj: Object) -> Iterator[Note]:
@@ -182,6 +174,9 @@ def title(obj: Object) -> str:
 
 
 def _notes(obj: Object) -> Iterator[Note]:
+    if openshift.is_known(obj):
+        yield from openshift.translate(obj)
+        return
     kind = obj.get("kind", "")
     version = _VERSIONS.get((kind, obj.get("apiVersion", "")))
     if version is not None:

@@ -338,6 +338,7 @@ REFUSED = {
     "a second way to the same disk": (device_case(rival="entry b of class fast"), "DuplicateDevice"),
     "an entry whose name is in two directories of its class": (twice(device_case()), "EntryTwice"),
     "a link that no rule made": (matched_case(rule=""), "NotMatched"),
+    "a device of a group that is going": (matched_case(retired=True), "Retired"),
     "a directory in a class of a LocalStorage": (
         directory_case(settings=settings(from_local_storage=True, volume_mode="Filesystem")),
         "NotADevice",
@@ -600,3 +601,12 @@ def test_unwanted_file_system_is_told_with_what_the_class_offers(mode: str, fs_t
 @pytest.mark.parametrize(("size", "eligible"), [(rules.LEAST_BYTES - 1, False), (rules.LEAST_BYTES, True)])
 def test_smallest_disk_that_is_offered(size: int, eligible: bool) -> None:
     assert rules.judge(directory_case(capacity=size)).eligible is eligible
+
+
+@pytest.mark.seed("OPR-18")
+def test_an_offer_of_a_group_that_is_going_does_not_stand_and_other_filters_take_no_offer_back() -> None:
+    offered = a_record(published=True, kind="BlockDevice")
+    case = replace(matched_case(retired=True), record=offered)
+    verdict = rules.judge(case)
+    assert (verdict.eligible, verdict.reason, verdict.missing) == (False, "Retired", False)
+    assert rules.judge(replace(matched_case(max_bytes=1), record=offered)).eligible
