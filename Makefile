@@ -111,6 +111,7 @@ bench: setup ## Measure the engine and print the figures beside their targets
 	@$(PYTHON) tools/bench_bind.py
 	@$(PYTHON) tools/bench_schedule.py
 	@$(PYTHON) tools/bench_pods.py
+	@$(PYTHON) tools/bench_udev.py
 
 mutants: setup ## Change code that protects data at random and tell what no test notices (as root; MODULES=, COUNT=, SEED=, JOBS=1)
 	@$(PYTHON) tools/mutants.py $(if $(MODULES),--modules "$(MODULES)") $(if $(COUNT),--count $(COUNT)) $(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS)) $(ARGS)
