@@ -187,8 +187,13 @@ class Discoverer:
             await self._report_all(told, (), {}, error=NO_UDEV)
             raise errors.NotSupported(NO_UDEV, hint="start systemd-udevd on this node")
         present = (await self._folder.read()).configurations
-        leaving = await self._leaving(told, present)
-        used = await self._in_use() if leaving or _needs_to_know(present, told) else None
+        leaving, used, trouble = frozenset[tuple[str, str]](), None, None
+        try:
+            leaving = await self._leaving(told, present)
+            used = await self._in_use() if leaving or _needs_to_know(present, told) else None
+        except errors.LocalpvError as error:
+            # Without an answer nothing goes; what is told comes into force all the same.
+            trouble = error
         waiting: dict[str, str] = {}
 
         def change(before: Configurations) -> Configurations:
@@ -203,6 +208,8 @@ class Discoverer:
         devices, unseen = await self._put_in_force(now)
         self.synced, self.unseen = _any_seen(devices, unseen), len(unseen)
         await self._report_all(told, devices, now, error="", waiting=waiting, unseen=unseen)
+        if trouble is not None:
+            raise trouble
         if busy or waiting or any(_is_retired(each) for each in now.values()):
             return LOOK_WHILE_GOING
         again = min((at for at, _ in self._asked.values()), default=float("inf"))
@@ -417,6 +424,8 @@ def _changed(
                 waiting[key] = f"an earlier LocalStorage of this name still has volumes here: {', '.join(kept[:10])}"
                 continue
             old = None
+        if used is None:
+            new = msgspec.structs.replace(new, groups={id: it for id, it in new.groups.items() if not it.retired})
         after[key] = local_storage.merged(old, new)
     for key, each in after.items():
         going = {pair for pair in leaving if pair[0] == each.uid}

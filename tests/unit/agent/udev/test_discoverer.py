@@ -364,6 +364,24 @@ async def test_a_retired_group_stays_as_it_is_while_nobody_says_what_volumes_hav
     assert world.links() == {"fast/block/scsi-S1": "sdb"}
 
 
+@pytest.mark.seed("OPR-5")
+async def test_rules_come_into_force_also_while_the_api_server_is_away(world: NodeWorld) -> None:
+    await world.discoverer(told(world.storage("gone", devices("slow", "nvme*")))).look()
+    configuration = told(world.storage("a", devices("fast", "sdb")))
+    world.delete_storage("gone")
+    world.server.down = errors.ConnectionLost("down")
+    discoverer = world.discoverer(configuration)
+    with pytest.raises(errors.ConnectionLost):
+        await discoverer.look()
+    assert world.links() == {"fast/block/scsi-S1": "sdb", "slow/block/nvme0n1": "nvme0n1"}
+    assert discoverer.synced
+
+    world.server.down = None
+    await discoverer.look()
+    assert world.links() == {"fast/block/scsi-S1": "sdb"}
+    assert world.report("a") is not None
+
+
 async def test_another_local_storage_of_the_same_name_waits_for_the_volumes_of_the_first(world: NodeWorld) -> None:
     await world.discoverer(told(world.storage("a", devices("fast", "sdb")))).look()
     world.publish("fast/block/scsi-S1")
