@@ -43,7 +43,7 @@ def wrong_rule(rule: Object, path: str) -> FieldErrors:
     seen: set[str] = set()
     for index, name in enumerate(rule.get("resourceNames", ())):
         where = f"{path}.resourceNames[{index}]"
-        errors += [fields.invalid(where, name, problem) for problem in names.path_segment(name)]
+        errors += fields.malformed(where, name, names.path_segment(name))
         if name in seen:
             errors.append(fields.duplicate(where, name))
         seen.add(name)
@@ -184,7 +184,7 @@ class ValidatingAdmissionPolicyBinding(Strategy):
         spec = obj["spec"]
         errors: FieldErrors = []
         if policy := spec.get("policyName"):
-            errors += [fields.invalid("spec.policyName", policy, problem) for problem in names.dns_subdomain(policy)]
+            errors += fields.malformed("spec.policyName", policy, names.dns_subdomain(policy))
         else:
             errors.append(fields.required("spec.policyName"))
         if (reference := spec.get("paramRef")) is not None:
@@ -236,7 +236,7 @@ def wrong_conditions(conditions: Sequence[Object], path: str) -> FieldErrors:
         if not name:
             errors.append(fields.required(f"{where}.name"))
             continue
-        errors += [fields.invalid(f"{where}.name", name, problem) for problem in names.qualified_name(name)]
+        errors += fields.malformed(f"{where}.name", name, names.qualified_name(name))
         if name in seen:
             errors.append(fields.duplicate(f"{where}.name", name))
         seen.add(name)
@@ -280,7 +280,7 @@ def _wrong_annotations(policy: str, annotations: Sequence[Object], path: str) ->
     for index, annotation in enumerate(annotations):
         where, key = f"{path}[{index}]", annotation.get("key", "")
         # The policy's name becomes the prefix of the key, so the two have to be right together.
-        errors += [fields.invalid(f"{where}.key", key, problem) for problem in names.qualified_name(f"{policy}/{key}")]
+        errors += fields.malformed(f"{where}.key", key, names.qualified_name(f"{policy}/{key}"))
         expression = annotation.get("valueExpression", "").strip()
         if not expression:
             errors.append(fields.required(f"{where}.valueExpression"))
@@ -296,7 +296,7 @@ def _wrong_annotations(policy: str, annotations: Sequence[Object], path: str) ->
 def _wrong_param_ref(reference: Object, path: str) -> FieldErrors:
     errors: FieldErrors = []
     name, selector = reference.get("name", ""), reference.get("selector")
-    errors += [fields.invalid(f"{path}.name", name, problem) for problem in (names.path_segment(name) if name else ())]
+    errors += fields.malformed(f"{path}.name", name, names.path_segment(name) if name else ())
     if name and selector is not None:
         why = "either a name or a selector, not both"
         errors += [fields.forbidden(f"{path}.name", why), fields.forbidden(f"{path}.selector", why)]

@@ -209,8 +209,7 @@ def port(value: int | str, path: str) -> Errors:
     if isinstance(value, int):
         yield from port_number(value, path)
     else:
-        for sentence in port_name(value):
-            yield fields.invalid(path, value, sentence)
+        yield from fields.malformed(path, value, port_name(value))
 
 
 def variable(name: str) -> list[str]:

@@ -130,8 +130,7 @@ def _node_errors(drivers: list[Object]) -> Errors:
                 yield fields.required(path, "a topology key must not be empty")
             if position in again:
                 yield fields.duplicate(path, key)
-            for sentence in names.qualified_name(key):
-                yield fields.invalid(path, key, sentence)
+            yield from fields.malformed(path, key, names.qualified_name(key))
 
 
 class CSIStorageCapacity(Strategy):
@@ -160,8 +159,7 @@ def _capacity_errors(obj: Object) -> Errors:
     if (topology := obj.get("nodeTopology")) is not None:
         yield from selectors.validate(topology, "nodeTopology")
     storage_class = obj.get("storageClassName", "")
-    for sentence in names.dns_subdomain(storage_class):
-        yield fields.invalid("storageClassName", storage_class, sentence)
+    yield from fields.malformed("storageClassName", storage_class, names.dns_subdomain(storage_class))
     capacity = obj.get("capacity")
     if capacity is not None and read_amount(capacity) < ZERO:
         yield fields.invalid("capacity", capacity, "must be greater than or equal to 0")
@@ -200,8 +198,7 @@ class VolumeAttachment(StatusStrategy):
 def _spec_errors(spec: Object) -> Errors:
     yield from volume_sources.csi_driver_name(spec.get("attacher", ""), "spec.attacher")
     node = spec.get("nodeName", "")
-    for sentence in names.dns_subdomain(node):
-        yield fields.invalid("spec.nodeName", node, sentence)
+    yield from fields.malformed("spec.nodeName", node, names.dns_subdomain(node))
 
     source = spec.get("source") or {}
     volume, inline = source.get("persistentVolumeName"), source.get("inlineVolumeSpec")
@@ -214,8 +211,8 @@ def _spec_errors(spec: Object) -> Errors:
         yield from persistentvolume.inline_errors(inline, "spec.source.inlineVolumeSpec")
     elif not volume:
         yield fields.required("spec.source.persistentVolumeName", "must not be empty")
-    for sentence in names.dns_subdomain(volume) if volume is not None else ():
-        yield fields.invalid("spec.source.persistentVolumeName", volume, sentence)
+    if volume is not None:
+        yield from fields.malformed("spec.source.persistentVolumeName", volume, names.dns_subdomain(volume))
 
 
 def _status_errors(status: Object) -> Errors:

@@ -90,7 +90,7 @@ def _wrong_failure_rule(rule: Object, path: str, containers: Collection[str], pe
         errors.append(fields.too_many(f"{path}.onPodConditions", len(conditions), _MAX_RULES))
     for index, pattern in enumerate(conditions):
         where, kind = f"{path}.onPodConditions[{index}]", pattern.get("type", "")
-        errors += [fields.invalid(f"{where}.type", kind, problem) for problem in names.qualified_name(kind)]
+        errors += fields.malformed(f"{where}.type", kind, names.qualified_name(kind))
         if pattern["status"] not in _STATUSES:
             errors.append(fields.not_supported(f"{where}.status", pattern["status"], _STATUSES))
     if (codes is not None) == bool(conditions):
@@ -361,7 +361,7 @@ def _wrong_manager(text: str) -> FieldErrors:
     if not domain or not rest:
         errors.append(fields.invalid(path, text, "must be a domain, a slash and a path, such as example.com/manager"))
     else:
-        errors += [fields.invalid(path, domain, problem) for problem in names.dns_subdomain(domain)]
+        errors += fields.malformed(path, domain, names.dns_subdomain(domain))
         if not _IS_PATH(rest):
             errors.append(fields.invalid(path, rest, "has characters that cannot stand in a path"))
     if len(text.encode()) > _MAX_MANAGED_BY:

@@ -143,8 +143,7 @@ def taint_errors(taints: list[Object], path: str) -> Errors:
     seen: set[tuple[str, str]] = set()
     for index, taint in enumerate(taints):
         key, value, effect = taint.get("key", ""), taint.get("value", ""), taint.get("effect", "")
-        for sentence in names.qualified_name(key):
-            yield fields.invalid(f"{path}[{index}].key", key, sentence)
+        yield from fields.malformed(f"{path}[{index}].key", key, names.qualified_name(key))
         if wrong := names.label_value(value):
             yield fields.invalid(f"{path}[{index}].value", value, "; ".join(wrong))
         if not effect:

@@ -55,8 +55,7 @@ def spec_errors(spec: Object, path: str, *, volume_name: str, has_affinity: bool
         yield fields.forbidden(f"{path}.persistentVolumeReclaimPolicy", why)
 
     if storage_class := spec.get("storageClassName"):
-        for sentence in names.dns_subdomain(storage_class):
-            yield fields.invalid(f"{path}.storageClassName", storage_class, sentence)
+        yield from fields.malformed(f"{path}.storageClassName", storage_class, names.dns_subdomain(storage_class))
     yield from checks.volume_mode(spec.get("volumeMode"), f"{path}.volumeMode")
     yield from _attributes_class(spec, path)
 
@@ -102,8 +101,8 @@ def _attributes_class(spec: Object, path: str) -> Errors:
         return
     if not name:
         yield fields.required(f"{path}.volumeAttributesClassName", "leave it out, or name a class")
-    for sentence in names.dns_subdomain(name) if name else ():
-        yield fields.invalid(f"{path}.volumeAttributesClassName", name, sentence)
+    if name:
+        yield from fields.malformed(f"{path}.volumeAttributesClassName", name, names.dns_subdomain(name))
     if "csi" not in spec:
         yield fields.required(f"{path}.csi", "only CSI volumes have an attributes class")
 

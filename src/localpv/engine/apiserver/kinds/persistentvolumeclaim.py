@@ -87,8 +87,8 @@ def _spec_errors(spec: Object, path: str) -> Errors:
         yield from checks.positive(asked, f"{path}.resources[storage]")
 
     for name in ("storageClassName", "volumeAttributesClassName"):
-        for sentence in names.dns_subdomain(spec[name]) if spec.get(name) else ():
-            yield fields.invalid(f"{path}.{name}", spec[name], sentence)
+        if spec.get(name):
+            yield from fields.malformed(f"{path}.{name}", spec[name], names.dns_subdomain(spec[name]))
     yield from checks.volume_mode(spec.get("volumeMode"), f"{path}.volumeMode")
     yield from _data_sources(spec, path)
 
@@ -146,11 +146,11 @@ def _data_source(value: Object, path: str) -> Errors:
     if not group and value.get("kind") != "PersistentVolumeClaim":
         why = "without apiGroup only a PersistentVolumeClaim can be meant"
         yield fields.invalid(path, value.get("kind", ""), why)
-    for sentence in names.dns_subdomain(group) if group else ():
-        yield fields.invalid(f"{path}.apiGroup", group, sentence)
+    if group:
+        yield from fields.malformed(f"{path}.apiGroup", group, names.dns_subdomain(group))
     namespace = value.get("namespace")
-    for sentence in names.dns_label(namespace) if namespace else ():
-        yield fields.invalid(f"{path}.namespace", namespace, sentence)
+    if namespace:
+        yield from fields.malformed(f"{path}.namespace", namespace, names.dns_label(namespace))
 
 
 # Updates. A claim stays what it was, so that quotas and limits cannot be talked around; a bound one may grow.
@@ -231,8 +231,7 @@ def _status_errors(obj: Object) -> Errors:
 
 def _resource_name(resource: str, path: str) -> Errors:
     wrong = names.qualified_name(resource)
-    for sentence in wrong:
-        yield fields.invalid(path, resource, sentence)
+    yield from fields.malformed(path, resource, wrong)
     domain = resource.rpartition("/")[0]
     if not wrong and resource != "storage" and (not domain or domain.endswith("kubernetes.io")):
         yield fields.not_supported(path, resource, ("storage",))

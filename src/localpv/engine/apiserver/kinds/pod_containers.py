@@ -76,8 +76,9 @@ def _http(action: Object, path: str) -> Errors:
     if action.get("scheme") not in ("HTTP", "HTTPS"):
         yield fields.not_supported(f"{path}.scheme", action.get("scheme"), ("HTTP", "HTTPS"))
     for header in action.get("httpHeaders") or ():
-        for sentence in checks.header(header.get("name", "")):
-            yield fields.invalid(f"{path}.httpHeaders", header.get("name", ""), sentence)
+        yield from fields.malformed(
+            f"{path}.httpHeaders", header.get("name", ""), checks.header(header.get("name", ""))
+        )
 
 
 PROPAGATIONS = ("Bidirectional", "HostToContainer", "None")
@@ -240,8 +241,7 @@ def _common(container: Object, path: str, around: Surroundings) -> Errors:
     if not name:
         yield fields.required(f"{path}.name")
     else:
-        for sentence in names.dns_label(name):
-            yield fields.invalid(f"{path}.name", name, sentence)
+        yield from fields.malformed(f"{path}.name", name, names.dns_label(name))
     if not container.get("image"):
         yield fields.required(f"{path}.image")
     message = container.get("terminationMessagePolicy", "")
@@ -276,8 +276,7 @@ def _ports(ports: list[Object], path: str) -> Errors:
         at, name = f"{path}[{index}]", port.get("name", "")
         if name:
             wrong = checks.port_name(name)
-            for sentence in wrong:
-                yield fields.invalid(f"{at}.name", name, sentence)
+            yield from fields.malformed(f"{at}.name", name, wrong)
             if not wrong and name in taken:
                 yield fields.duplicate(f"{at}.name", name)
             taken.add(name)

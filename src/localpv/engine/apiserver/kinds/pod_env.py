@@ -57,8 +57,9 @@ def field_ref(reference: Object, path: str, allowed: tuple[str, ...]) -> Errors:
         if parent not in ("metadata.annotations", "metadata.labels"):
             yield fields.invalid(f"{path}.fieldPath", field, "only labels and annotations can be picked by key")
             return
-        for sentence in names.qualified_name(key.lower() if parent == "metadata.annotations" else key):
-            yield fields.invalid(path, key, sentence)
+        yield from fields.malformed(
+            path, key, names.qualified_name(key.lower() if parent == "metadata.annotations" else key)
+        )
     elif field not in _KNOWN:
         yield fields.invalid(f"{path}.fieldPath", field, "this field of a pod cannot be read from inside")
     elif field not in allowed:
@@ -92,8 +93,7 @@ def errors(container: Object, path: str) -> Errors:
         if not name:
             yield fields.required(f"{at}.name")
         else:
-            for sentence in checks.variable(name):
-                yield fields.invalid(f"{at}.name", name, sentence)
+            yield from fields.malformed(f"{at}.name", name, checks.variable(name))
         if (source := variable.get("valueFrom")) is not None:
             yield from _value_from(source, f"{at}.valueFrom", has_value=bool(variable.get("value")))
     for index, source in enumerate(container.get("envFrom") or ()):
@@ -120,14 +120,14 @@ def _value_from(source: Object, path: str, *, has_value: bool) -> Errors:
 
 
 def _key(reference: Object, path: str) -> Errors:
-    for sentence in names.dns_subdomain(reference.get("name", "")):
-        yield fields.invalid(f"{path}.name", reference.get("name", ""), sentence)
+    yield from fields.malformed(
+        f"{path}.name", reference.get("name", ""), names.dns_subdomain(reference.get("name", ""))
+    )
     key = reference.get("key", "")
     if not key:
         yield fields.required(f"{path}.key")
     else:
-        for sentence in names.config_map_key(key):
-            yield fields.invalid(f"{path}.key", key, sentence)
+        yield from fields.malformed(f"{path}.key", key, names.config_map_key(key))
 
 
 def _file_key(reference: Object, path: str) -> Errors:
@@ -136,8 +136,7 @@ def _file_key(reference: Object, path: str) -> Errors:
         if not value:
             yield fields.required(f"{path}.{name}")
         else:
-            for sentence in check(value):
-                yield fields.invalid(f"{path}.{name}", value, sentence)
+            yield from fields.malformed(f"{path}.{name}", value, check(value))
     if not reference.get("path"):
         yield fields.required(f"{path}.path")
     else:
@@ -147,16 +146,15 @@ def _file_key(reference: Object, path: str) -> Errors:
 def _from(source: Object, path: str, index: int) -> Errors:
     at = f"{path}[{index}]"
     prefix = source.get("prefix", "")
-    for sentence in checks.variable(prefix) if prefix else ():
-        yield fields.invalid(f"{at}.prefix", prefix, sentence)
+    if prefix:
+        yield from fields.malformed(f"{at}.prefix", prefix, checks.variable(prefix))
     given = [name for name in ("configMapRef", "secretRef") if name in source]
     for name in given:
         target = source[name].get("name", "")
         if not target:
             yield fields.required(f"{at}.{name}.name")
         else:
-            for sentence in names.dns_subdomain(target):
-                yield fields.invalid(f"{at}.{name}.name", target, sentence)
+            yield from fields.malformed(f"{at}.{name}.name", target, names.dns_subdomain(target))
     if len(given) != 1:
         yield fields.invalid(path, "", "needs one of configMapRef and secretRef")
 

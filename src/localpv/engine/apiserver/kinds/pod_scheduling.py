@@ -29,13 +29,13 @@ def errors(spec: Object, path: str) -> Errors:
         yield from _spread(constraints, f"{path}.topologySpreadConstraints")
     for index, gate in enumerate(spec.get("readinessGates") or ()):
         condition = gate.get("conditionType", "")
-        for sentence in names.qualified_name(condition):
-            yield fields.invalid(f"{path}.readinessGates[{index}].conditionType", condition, sentence)
+        yield from fields.malformed(
+            f"{path}.readinessGates[{index}].conditionType", condition, names.qualified_name(condition)
+        )
     seen: set[str] = set()
     for index, gate in enumerate(spec.get("schedulingGates") or ()):
         name = gate.get("name", "")
-        for sentence in names.qualified_name(name):
-            yield fields.invalid(f"{path}.schedulingGates[{index}]", name, sentence)
+        yield from fields.malformed(f"{path}.schedulingGates[{index}]", name, names.qualified_name(name))
         if name in seen:
             yield fields.duplicate(f"{path}.schedulingGates[{index}]", name)
         seen.add(name)
@@ -73,14 +73,12 @@ def _pod_term(term: Object, path: str) -> Errors:
         if (selector := term.get(name)) is not None:
             yield from selectors.validate(selector, f"{path}.{name}")
     for namespace in term.get("namespaces") or ():
-        for sentence in names.dns_label(namespace):
-            yield fields.invalid(f"{path}.namespace", namespace, sentence)
+        yield from fields.malformed(f"{path}.namespace", namespace, names.dns_label(namespace))
     yield from _label_keys(term, path)
     key = term.get("topologyKey", "")
     if not key:
         yield fields.required(f"{path}.topologyKey", "must not be empty")
-    for sentence in names.qualified_name(key):
-        yield fields.invalid(f"{path}.topologyKey", key, sentence)
+    yield from fields.malformed(f"{path}.topologyKey", key, names.qualified_name(key))
 
 
 def _label_keys(term: Object, path: str) -> Errors:
@@ -92,8 +90,7 @@ def _label_keys(term: Object, path: str) -> Errors:
             yield fields.forbidden(f"{path}.{name}", "goes with labelSelector only")
         elif keys:
             for index, key in enumerate(keys):
-                for sentence in names.qualified_name(key):
-                    yield fields.invalid(f"{path}.{name}[{index}]", key, sentence)
+                yield from fields.malformed(f"{path}.{name}[{index}]", key, names.qualified_name(key))
     matched = {key: index for index, key in reversed([*enumerate(term.get("matchLabelKeys") or ())])}
     mismatched = set(term.get("mismatchLabelKeys") or ())
     if selector is not None:
@@ -115,8 +112,8 @@ def toleration_errors(tolerations: list[Object], path: str) -> Errors:
         at = f"{path}[{index}]"
         key, value = toleration.get("key", ""), toleration.get("value", "")
         operator, effect = toleration.get("operator", ""), toleration.get("effect", "")
-        for sentence in names.qualified_name(key) if key else ():
-            yield fields.invalid(f"{at}.key", key, sentence)
+        if key:
+            yield from fields.malformed(f"{at}.key", key, names.qualified_name(key))
         if not key and operator != "Exists":
             yield fields.invalid(
                 f"{at}.operator", operator, "must be Exists where no key is given, which means every taint"

@@ -165,15 +165,13 @@ def _resource_claims(claims: list[Object], path: str) -> Errors:
         elif name in taken:
             yield fields.duplicate(f"{at}.name", name)
         else:
-            for sentence in names.dns_label(name):
-                yield fields.invalid(f"{at}.name", name, sentence)
+            yield from fields.malformed(f"{at}.name", name, names.dns_label(name))
             taken.add(name)
         given = [key for key in ("resourceClaimName", "resourceClaimTemplateName") if key in claim]
         if len(given) != 1:
             yield fields.invalid(at, claim, "needs one of resourceClaimName and resourceClaimTemplateName")
         for key in given:
-            for sentence in names.dns_subdomain(claim[key]):
-                yield fields.invalid(f"{at}.{key}", claim[key], sentence)
+            yield from fields.malformed(f"{at}.{key}", claim[key], names.dns_subdomain(claim[key]))
 
 
 def _network(spec: Object, path: str, *, is_pod: bool) -> Errors:
@@ -195,8 +193,9 @@ def _network(spec: Object, path: str, *, is_pod: bool) -> Errors:
     for index, alias in enumerate(spec.get("hostAliases") or ()):
         yield from checks.address(alias.get("ip", ""), f"{path}.hostAliases[{index}].ip")
         for place, hostname in enumerate(alias.get("hostnames") or ()):
-            for sentence in names.dns_subdomain(hostname):
-                yield fields.invalid(f"{path}.hostAliases[{index}].hostnames[{place}]", hostname, sentence)
+            yield from fields.malformed(
+                f"{path}.hostAliases[{index}].hostnames[{place}]", hostname, names.dns_subdomain(hostname)
+            )
 
 
 def _dns(config: Object, path: str, *, needs_server: bool) -> Errors:
@@ -215,8 +214,10 @@ def _dns(config: Object, path: str, *, needs_server: bool) -> Errors:
         yield fields.invalid(f"{path}.searches", searches, why)
     for index, search in enumerate(searches):
         # Services of systems that are not Kubernetes have underscores in their names, as in _sip._tcp.
-        for sentence in names.dns_subdomain(search.removesuffix(".").replace("_", "a")) if search != "." else ():
-            yield fields.invalid(f"{path}.searches[{index}]", search, sentence)
+        if search != ".":
+            yield from fields.malformed(
+                f"{path}.searches[{index}]", search, names.dns_subdomain(search.removesuffix(".").replace("_", "a"))
+            )
     for index, option in enumerate(config.get("options") or ()):
         if not option.get("name"):
             yield fields.required(f"{path}.options[{index}]", "an option needs a name")
@@ -237,11 +238,10 @@ def _rest(spec: Object, path: str) -> Errors:
         ("priorityClassName", names.dns_subdomain),
     ):
         value = spec.get(name)
-        for sentence in check(value) if value else ():
-            yield fields.invalid(f"{path}.{name}", value, sentence)
+        if value:
+            yield from fields.malformed(f"{path}.{name}", value, check(value))
     if (runtime := spec.get("runtimeClassName")) is not None:
-        for sentence in names.dns_subdomain(runtime):
-            yield fields.invalid(f"{path}.runtimeClassName", runtime, sentence)
+        yield from fields.malformed(f"{path}.runtimeClassName", runtime, names.dns_subdomain(runtime))
     deadline = spec.get("activeDeadlineSeconds")
     if deadline is not None and not 1 <= deadline <= MAX_DEADLINE:
         yield fields.invalid(f"{path}.activeDeadlineSeconds", deadline, f"must be from 1 to {MAX_DEADLINE}")
@@ -266,8 +266,7 @@ def _hostname(spec: Object, path: str) -> Errors:
             yield fields.forbidden(at, f"does not go with {name}")
     if len(override) > MAX_HOSTNAME:
         yield fields.too_long(at, MAX_HOSTNAME)
-    for sentence in names.dns_subdomain(override):
-        yield fields.invalid(at, override, sentence)
+    yield from fields.malformed(at, override, names.dns_subdomain(override))
 
 
 def _file_variables(spec: Object, path: str) -> Errors:

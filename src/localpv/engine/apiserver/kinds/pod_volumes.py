@@ -121,8 +121,7 @@ def _trust_bundle(bundle: Object, path: str) -> Errors:
     if name is not None and signer is not None:
         yield fields.invalid(path, bundle, "name and signerName exclude each other")
     elif name is not None:
-        for sentence in names.dns_subdomain(name.rpartition(":")[2]):
-            yield fields.invalid(f"{path}.name", name, sentence)
+        yield from fields.malformed(f"{path}.name", name, names.dns_subdomain(name.rpartition(":")[2]))
         if "labelSelector" in bundle:
             yield fields.invalid(
                 f"{path}.labelSelector", bundle["labelSelector"], "goes with signerName, not with name"
@@ -221,8 +220,7 @@ def _one(volume: Object, path: str, pod_name: str) -> Errors:
     if not name:
         yield fields.required(f"{path}.name")
     else:
-        for sentence in names.dns_label(name):
-            yield fields.invalid(f"{path}.name", name, sentence)
+        yield from fields.malformed(f"{path}.name", name, names.dns_label(name))
     if pod_name and name and "ephemeral" in volume:
         for sentence in names.dns_subdomain(f"{pod_name}-{name}"):
             yield fields.invalid(f"{path}.name", name, f"the claim made for it, {pod_name}-{name}, {sentence}")
@@ -261,8 +259,7 @@ def _csi(value: Object, path: str) -> Errors:
         if not name:
             yield fields.required(f"{path}.nodePublishSecretRef.name")
         else:
-            for sentence in names.dns_subdomain(name):
-                yield fields.invalid(f"{path}.name", name, sentence)
+            yield from fields.malformed(f"{path}.name", name, names.dns_subdomain(name))
 
 
 def _ephemeral(value: Object, path: str) -> Errors:

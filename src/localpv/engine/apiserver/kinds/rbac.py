@@ -57,7 +57,7 @@ class RoleBinding(_Rbac):
         if role.get("kind", "") not in self.role_kinds:
             errors.append(fields.not_supported("roleRef.kind", role.get("kind", ""), self.role_kinds))
         if name := role.get("name"):
-            errors += [fields.invalid("roleRef.name", name, problem) for problem in names.path_segment(name)]
+            errors += fields.malformed("roleRef.name", name, names.path_segment(name))
         else:
             errors.append(fields.required("roleRef.name"))
         for index, subject in enumerate(obj.get("subjects", ())):
@@ -110,7 +110,7 @@ def _wrong_subject(subject: Object, path: str, *, namespaced: bool) -> FieldErro
     match subject.get("kind", ""):
         case "ServiceAccount":
             if name:
-                errors += [fields.invalid(f"{path}.name", name, problem) for problem in names.dns_subdomain(name)]
+                errors += fields.malformed(f"{path}.name", name, names.dns_subdomain(name))
             if group:
                 errors.append(fields.not_supported(f"{path}.apiGroup", group, ("",)))
             if not namespaced and not subject.get("namespace"):

@@ -38,7 +38,7 @@ def wrong_external_name(name: str) -> FieldErrors:
     host = name.removesuffix(".")
     if not host:
         return [fields.required("spec.externalName")]
-    return [fields.invalid("spec.externalName", host, problem) for problem in names.dns_subdomain(host)]
+    return fields.malformed("spec.externalName", host, names.dns_subdomain(host))
 
 
 def wrong_ports(ports: list[Object], kind: str) -> FieldErrors:
@@ -49,7 +49,7 @@ def wrong_ports(ports: list[Object], kind: str) -> FieldErrors:
     for index, port in enumerate(ports):
         path, name = f"spec.ports[{index}]", port.get("name", "")
         if name:
-            errors += [fields.invalid(f"{path}.name", name, problem) for problem in names.dns_label(name)]
+            errors += fields.malformed(f"{path}.name", name, names.dns_label(name))
             if name in seen_names:
                 errors.append(fields.duplicate(f"{path}.name", name))
             seen_names.add(name)
@@ -62,7 +62,7 @@ def wrong_ports(ports: list[Object], kind: str) -> FieldErrors:
             errors.append(fields.not_supported(f"{path}.protocol", protocol, _PROTOCOLS))
         errors += _wrong_target(port["targetPort"], f"{path}.targetPort")
         if (app := port.get("appProtocol")) is not None:
-            errors += [fields.invalid(f"{path}.appProtocol", app, problem) for problem in names.qualified_name(app)]
+            errors += fields.malformed(f"{path}.appProtocol", app, names.qualified_name(app))
         if (protocol, number) in seen_ports:
             errors.append(fields.duplicate(path, {"port": number, "protocol": protocol}))
         seen_ports.add((protocol, number))
@@ -83,7 +83,7 @@ def _wrong_target(target: int | str, path: str) -> FieldErrors:
         if 1 <= target <= 65535:
             return []
         return [fields.invalid(path, target, "must be between 1 and 65535, inclusive")]
-    return [fields.invalid(path, target, problem) for problem in checks.port_name(target)]
+    return fields.malformed(path, target, checks.port_name(target))
 
 
 def wrong_affinity(spec: Object) -> FieldErrors:
@@ -136,7 +136,7 @@ def wrong_load_balancer(obj: Object) -> FieldErrors:
         keys = ("allocateLoadBalancerNodePorts", "loadBalancerClass")
         return errors + [fields.forbidden(f"spec.{key}", only) for key in keys if spec.get(key) is not None]
     if (name := spec.get("loadBalancerClass")) is not None:
-        errors += [fields.invalid("spec.loadBalancerClass", name, problem) for problem in names.qualified_name(name)]
+        errors += fields.malformed("spec.loadBalancerClass", name, names.qualified_name(name))
     return errors
 
 
@@ -181,7 +181,7 @@ def wrong_ingress(entry: Object, path: str) -> FieldErrors:
     elif mode not in ("Proxy", "VIP"):
         errors.append(fields.not_supported(f"{path}.ipMode", mode, ("Proxy", "VIP")))
     if host:
-        errors += [fields.invalid(f"{path}.hostname", host, problem) for problem in names.dns_subdomain(host)]
+        errors += fields.malformed(f"{path}.hostname", host, names.dns_subdomain(host))
         if addresses.is_address(host):
             errors.append(fields.invalid(f"{path}.hostname", host, "must be a name, not an address"))
     return errors

@@ -49,8 +49,7 @@ def _errors(obj: Object) -> Errors:
     if not provisioner:
         yield fields.required("provisioner")
     else:
-        for sentence in names.qualified_name(provisioner.lower()):
-            yield fields.invalid("provisioner", provisioner, sentence)
+        yield from fields.malformed("provisioner", provisioner, names.qualified_name(provisioner.lower()))
     yield from wrong_parameters(obj.get("parameters") or {})
     policy, binding = obj["reclaimPolicy"], obj["volumeBindingMode"]
     if policy and policy not in RECLAIM_POLICIES:
@@ -82,8 +81,7 @@ def _topologies(terms: list[Object]) -> Errors:
                 yield fields.required(f"{path}[{place}].values")
             for position in sorted(fields.repeated(values)):
                 yield fields.duplicate(f"{path}[{place}].values[{position}]", values[position])
-            for sentence in names.qualified_name(key):
-                yield fields.invalid(f"{path}[{place}].key", key, sentence)
+            yield from fields.malformed(f"{path}[{place}].key", key, names.qualified_name(key))
             if key in values_by_key:
                 yield fields.duplicate(f"{path}[{place}].key", key)
             values_by_key[key] = frozenset(values)

@@ -102,7 +102,7 @@ def _wrong_versions(versions: list[str], path: str) -> FieldErrors:
     for index, version in enumerate(versions):
         if index in twice:
             errors.append(fields.invalid(f"{path}[{index}]", version, "duplicate version"))
-        errors += [fields.invalid(f"{path}[{index}]", version, problem) for problem in names.dns1035_label(version)]
+        errors += fields.malformed(f"{path}[{index}]", version, names.dns1035_label(version))
     if not any(version in _REVIEWS for version in versions):
         errors.append(fields.invalid(path, versions, f"must include at least one of {', '.join(_REVIEWS)}"))
     return errors

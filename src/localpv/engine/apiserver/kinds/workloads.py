@@ -335,10 +335,7 @@ class StatefulSet(common.Workload):
     def validate_create(self, obj: Object) -> FieldErrors:
         spec = obj["spec"]
         service = spec["serviceName"]
-        errors = [
-            fields.invalid("spec.serviceName", service, problem)
-            for problem in (names.dns_label(service) if service else ())
-        ]
+        errors = fields.malformed("spec.serviceName", service, names.dns_label(service) if service else ())
         for index, claim in enumerate(spec.get("volumeClaimTemplates", ())):
             errors += persistentvolumeclaim.validate_spec(claim["spec"], f"spec.volumeClaimTemplates[{index}].spec")
         return errors
