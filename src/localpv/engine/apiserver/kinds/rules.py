@@ -1,14 +1,15 @@
 """What a definition of the schema asks of its fields, as tables: required, allowed values, ranges, one of several.
 
 The generated schema knows types and nothing of this. `wrong` and `fill_in` walk an object along its schema and apply
-the table of each definition that they come across, wherever it is used.
+the table of each definition that they come across, wherever it is used. `errors` applies a table of single fields, in
+the order of the table: for kinds of which more is asked than tables can say.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from localpv.api import fields
@@ -18,6 +19,53 @@ from localpv.api.schema.node import Node, Type
 
 Form = Callable[[str], list[str]]
 """What is wrong with a text, as sentences, such as `names.dns_label`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """What is asked of one field: that it is there, is one of these, has this form, is in this range."""
+
+    name: str
+    _: KW_ONLY
+    required: bool | str = False
+    """It must be there and not be empty; a text says why."""
+
+    enum: tuple[str, ...] = ()
+    form: Form | None = None
+    least: int | None = None
+    most: int | None = None
+    said: str = ""
+    """The range in other words."""
+
+    unset: str | int | None = None
+    """What a field that is left out counts as; None: nothing is asked of it."""
+
+    may_be_empty: bool = False
+    """Empty is as good as left out."""
+
+    @property
+    def range(self) -> str:
+        if self.most is None:
+            return f"must be greater than or equal to {self.least}"
+        return f"must be from {self.least} to {self.most}"
+
+
+def errors(table: Iterable[Field], value: Object, path: str) -> Iterator[FieldError]:
+    """What the fields of a table find wrong with the object at a path, or with the whole one when that is empty."""
+    at = f"{path}." if path else ""
+    for each in table:
+        found = value.get(each.name, each.unset)
+        if each.required and not found:
+            yield fields.required(at + each.name, each.required if isinstance(each.required, str) else "")
+            continue
+        if found is None or (each.may_be_empty and not found):
+            continue
+        if each.enum and found not in each.enum:
+            yield fields.not_supported(at + each.name, found, each.enum)
+        if each.form is not None:
+            yield from fields.malformed(at + each.name, found, each.form(found))
+        if (each.least is not None and found < each.least) or (each.most is not None and found > each.most):
+            yield fields.invalid(at + each.name, found, each.said or each.range)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
