@@ -203,7 +203,7 @@ class Job(common.Workload):
 
     def prepare_for_create(self, obj: Object) -> None:
         """Needs metadata.uid and metadata.name, which the server has set by now."""
-        obj["status"] = {}
+        super().prepare_for_create(obj)
         metadata, spec = obj["metadata"], obj["spec"]
         template = spec["template"]["metadata"]
         if not spec["manualSelector"]:
