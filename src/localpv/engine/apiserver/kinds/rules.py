@@ -13,7 +13,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from localpv.api import fields
-from localpv.api.fields import FieldError
+from localpv.api.fields import FieldError, FieldErrors
 from localpv.api.objects import Object
 from localpv.api.schema.node import Node, Type
 
@@ -43,29 +43,53 @@ class Field:
     may_be_empty: bool = False
     """Empty is as good as left out."""
 
-    @property
-    def range(self) -> str:
+    fine: Callable[[Any], bool] = field(init=False, repr=False, compare=False)
+    """Whether nothing is wrong with a value, which is so of nearly all: made once, because every write asks it."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "fine", self._fine())
+
+    def _fine(self) -> Callable[[Any], bool]:
+        unset_is_fine, empty_is_fine = not self.required, self.may_be_empty
+        if self.enum:
+            return frozenset((*self.enum, *(None,) * unset_is_fine, *("",) * empty_is_fine)).__contains__
+        if (form := self.form) is not None:
+            return lambda found: not form(found) if found else unset_is_fine and (found is None or empty_is_fine)
+        least, most = self.least, self.most
+        if most is not None:
+            assert least is not None
+            return lambda found: least <= found <= most if found else unset_is_fine and (found is None or empty_is_fine)
+        if least is not None:
+            return lambda found: found >= least if found is not None else unset_is_fine
+        return bool
+
+    def wrong(self, found: Any, path: str) -> Iterator[FieldError]:
+        if self.required and not found:
+            yield fields.required(path, self.required if isinstance(self.required, str) else "")
+            return
+        if found is None or (self.may_be_empty and not found):
+            return
+        if self.enum and found not in self.enum:
+            yield fields.not_supported(path, found, self.enum)
+        if self.form is not None:
+            yield from fields.malformed(path, found, self.form(found))
+        if (self.least is not None and found < self.least) or (self.most is not None and found > self.most):
+            yield fields.invalid(path, found, self.said or self._range())
+
+    def _range(self) -> str:
         if self.most is None:
             return f"must be greater than or equal to {self.least}"
         return f"must be from {self.least} to {self.most}"
 
 
-def errors(table: Iterable[Field], value: Object, path: str) -> Iterator[FieldError]:
+def errors(table: Iterable[Field], value: Object, path: str) -> FieldErrors:
     """What the fields of a table find wrong with the object at a path, or with the whole one when that is empty."""
-    at = f"{path}." if path else ""
+    wrong: FieldErrors = []
     for each in table:
         found = value.get(each.name, each.unset)
-        if each.required and not found:
-            yield fields.required(at + each.name, each.required if isinstance(each.required, str) else "")
-            continue
-        if found is None or (each.may_be_empty and not found):
-            continue
-        if each.enum and found not in each.enum:
-            yield fields.not_supported(at + each.name, found, each.enum)
-        if each.form is not None:
-            yield from fields.malformed(at + each.name, found, each.form(found))
-        if (each.least is not None and found < each.least) or (each.most is not None and found > each.most):
-            yield fields.invalid(at + each.name, found, each.said or each.range)
+        if not each.fine(found):
+            wrong += each.wrong(found, f"{path}.{each.name}" if path else each.name)
+    return wrong
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
