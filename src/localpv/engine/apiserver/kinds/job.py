@@ -28,32 +28,7 @@ _POD_CONDITION = (
 _MODE = (Field("completionMode", enum=("NonIndexed", "Indexed")),)
 
 
-class MalformedIndexes(ValueError):
-    """A list of completion indexes such as `1,3-5` cannot be read."""
-
-
-_IS_INDEX = re.compile(r"[0-9]{1,10}").fullmatch
-
-
-def intervals(text: str, completions: int) -> list[tuple[int, int]]:
-    """First and last index of each piece of `1,3-5`; they rise, and stay below the number of completions."""
-    found: list[tuple[int, int]] = []
-    last = -1
-    for piece in text.split(",") if text else ():
-        ends = piece.split("-")
-        if len(ends) > 2 or any(_IS_INDEX(end) is None for end in ends):
-            raise MalformedIndexes(f"{piece!r} is neither an index nor two with a dash between")
-        first, final = int(ends[0]), int(ends[-1])
-        if first <= last or (len(ends) == 2 and final <= first):
-            raise MalformedIndexes(f"the indexes do not rise at {piece!r}")
-        if final >= completions:
-            raise MalformedIndexes(f"{final} is not below the number of completions")
-        found.append((first, final))
-        last = final
-    return found
-
-
-def validate(spec: Object) -> FieldErrors:
+def _wrong_policies(spec: Object) -> FieldErrors:
     errors: FieldErrors = []
     failure, success = spec.get("podFailurePolicy"), spec.get("successPolicy")
     if failure is not None:
@@ -145,8 +120,8 @@ def _wrong_success_rule(rule: Object, completions: int, path: str) -> FieldError
         if len(indexes) > _MAX_INDEXES_TEXT:
             errors.append(fields.too_long(f"{path}.succeededIndexes", _MAX_INDEXES_TEXT))
         try:
-            listed = sum(last - first + 1 for first, last in intervals(indexes, completions))
-        except MalformedIndexes as error:
+            listed = sum(last - first + 1 for first, last in job_status.intervals(indexes, completions))
+        except job_status.MalformedIndexes as error:
             errors.append(fields.invalid(f"{path}.succeededIndexes", indexes, str(error)))
     if count is not None:
         errors += common.nonnegative(rule, path, "succeededCount")
@@ -317,7 +292,7 @@ def wrong_spec(spec: Object) -> FieldErrors:
             for key in ("backoffLimitPerIndex", "maxFailedIndexes")
             if key in spec
         ]
-    errors += validate(spec)
+    errors += _wrong_policies(spec)
     errors += pod_spec.validate_template(spec["template"], "spec.template")
     path, policy = "spec.template.spec.restartPolicy", spec["template"]["spec"].get("restartPolicy", "")
     if policy in ("", "Always"):
