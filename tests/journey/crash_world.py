@@ -41,7 +41,7 @@ from localpv.host.workers import Report, Workers
 from localpv.manager.manager import Manager
 from localpv.runtime.clock import SystemClock, Timer
 from localpv.testing.fake_host import FakeDevices, FakeFolders, FakeMachine, FakeMounts, FakeUevents
-from localpv.testing.fake_mounting import FakeMarks
+from localpv.testing.fake_volume_host import FakeMarks
 from localpv.testing.waiting import PATIENCE_SECONDS
 
 NODE, CLASS, FOLDER, ENTRY = "n1", "fast", "/mnt/disks", "disk"

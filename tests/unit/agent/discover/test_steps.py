@@ -30,7 +30,7 @@ from localpv.observe.discovery import Discoveries
 from localpv.runtime.controller import Done, LookAgain, Outcome
 from localpv.testing.clock import FakeClock
 from localpv.testing.fake_host import FakeDevices, FakeFolders, FakeMachine, FakeMounts, FakeUevents
-from localpv.testing.fake_mounting import FakeMarks
+from localpv.testing.fake_volume_host import FakeMarks
 
 SETTLE_SECONDS = 5.0
 

@@ -21,7 +21,7 @@ from localpv.host.workers import Workers
 from localpv.observe.discovery import Discoveries
 from localpv.runtime.clock import SystemClock
 from localpv.testing.fake_host import FakeDevices, FakeFolders, FakeMachine, FakeMounts, FakeUevents
-from localpv.testing.fake_mounting import FakeMarks
+from localpv.testing.fake_volume_host import FakeMarks
 from localpv.testing.waiting import eventually
 
 NODE = "node-1"
