@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-pytest_plugins = ["tests.held_loops", "tests.own_mounts", "tests.kubernetes.fixtures"]
+pytest_plugins = ["tests.held_loops", "tests.own_mounts", "tests.run_folders", "tests.kubernetes.fixtures"]
 
 RESULTS = Path(__file__).parent / ".seeds"
 

@@ -14,6 +14,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests import run_folders
+
 from localpv.testing.waiting import PATIENCE_SECONDS
 
 READY_LINE = re.compile(rb"^ready (?P<url>https://\S+) KUBECONFIG=(?P<kubeconfig>.+)$")
@@ -50,6 +52,7 @@ def running(
     data folder and a log that are passed in stay."""
     with contextlib.ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="localpv-engine-")))
+        stack.callback(run_folders.remove_below, scratch)
         folder = data if data is not None else scratch / "data"
         log = log if log is not None else scratch / "engine.log"
         command = [sys.executable, "-m", "localpv", program, "--data", str(folder), "--listen", listen, *options]

@@ -80,7 +80,9 @@ class Room:
 
 @pytest.fixture(params=[pytest.param("real", marks=needs_runtime), "fake"])
 async def room(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Room]:
-    containers: Containers = FakeContainers() if request.param == "fake" else RuncContainers(state=tmp_path / "run")
+    containers: Containers = (
+        FakeContainers() if request.param == "fake" else RuncContainers(state=tmp_path / "run", workers=Workers())
+    )
     if request.param == "fake" and MISSING:
         pytest.skip("the folders are made from busybox")
     made = Room(tmp_path, containers)
@@ -172,7 +174,7 @@ async def test_nothing_is_run_in_a_container_that_does_not_run(room: Room) -> No
 
 @pytest.fixture
 async def real(tmp_path: Path) -> AsyncIterator[Room]:
-    made = Room(tmp_path, RuncContainers(state=tmp_path / "run"))
+    made = Room(tmp_path, RuncContainers(state=tmp_path / "run", workers=Workers()))
     yield made
     for bundle in made.made:
         await made.containers.delete(bundle)
@@ -353,9 +355,10 @@ STARTER = """
 import asyncio, pathlib, sys
 from localpv.host.containers import Bundle
 from localpv.host.runc import RuncContainers
+from localpv.host.workers import Workers
 folder = pathlib.Path(sys.argv[2])
 bundle = Bundle(id=sys.argv[1], folder=folder, log=folder / "log" / "0.log")
-asyncio.run(RuncContainers(state=folder.parent / "run").start(bundle))
+asyncio.run(RuncContainers(state=folder.parent / "run", workers=Workers()).start(bundle))
 """
 
 

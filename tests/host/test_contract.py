@@ -23,7 +23,7 @@ from localpv.host.trees import KernelTrees, Trees
 from localpv.host.uevents import KernelUevents, Uevents
 from localpv.host.wiper import KernelWiper, Wiper
 from localpv.host.workers import Workers
-from localpv.testing import fake_host
+from localpv.testing import fake_host, fake_volume_host
 from localpv.testing.waiting import PATIENCE_SECONDS
 
 T = TypeVar("T")
@@ -101,7 +101,7 @@ class Fake:
         self.mounts: Mounts = fake_host.FakeMounts(self.machine)
         self.folders: Folders = fake_host.FakeFolders(self.machine)
         self.uevents: Uevents = fake_host.FakeUevents(self.machine)
-        self.trees: Trees = fake_host.FakeTrees(self.machine)
+        self.trees: Trees = fake_volume_host.FakeTrees(self.machine)
         self.wiping: Wiper = fake_host.FakeWiper(self.machine)
         self.format: Any = self.machine.make_file_system
         self.mount, self.unmount = self.machine.mount, self.machine.unmount

@@ -17,7 +17,7 @@ from localpv import errors
 from localpv.host.marks import ATTRIBUTES, DiskMarks, Mark, Marks
 from localpv.host.model.identity import Identity, Twin
 from localpv.host.workers import Workers
-from localpv.testing.fake_mounting import FakeMarks
+from localpv.testing.fake_volume_host import FakeMarks
 
 NAMED = Identity(serial="A", size_bytes=1)
 OTHER = Identity(serial="B", size_bytes=1)

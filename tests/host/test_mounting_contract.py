@@ -31,7 +31,7 @@ from localpv.host.volume_files import (
     Ownership,
 )
 from localpv.host.workers import Workers
-from localpv.testing import fake_host, fake_mounting, waiting
+from localpv.testing import fake_host, fake_volume_host, waiting
 from localpv.testing.waiting import PATIENCE_SECONDS
 
 MIB = 1024 * 1024
@@ -72,14 +72,14 @@ class Fake:
         self.machine = fake_host.FakeMachine()
         self.devices: Devices = fake_host.FakeDevices(self.machine)
         self.mounts: Mounts = fake_host.FakeMounts(self.machine)
-        mounting = fake_mounting.FakeMounter(self.machine)
+        mounting = fake_volume_host.FakeMounter(self.machine)
         self.mounting: Mounter = mounting
-        self.file_systems: FileSystems = fake_mounting.FakeFileSystems(self.machine)
-        self.holding: Holders = fake_mounting.FakeHolders(self.machine)
-        self.ownership: Ownership = fake_mounting.FakeOwnership()
-        self.sub_paths: SubPaths = fake_mounting.FakeSubPaths(mounting)
-        self.file_sets: FileSets = fake_mounting.FakeFileSets()
-        self.node_paths: NodePaths = fake_mounting.FakeNodePaths(self.machine)
+        self.file_systems: FileSystems = fake_volume_host.FakeFileSystems(self.machine)
+        self.holding: Holders = fake_volume_host.FakeHolders(self.machine)
+        self.ownership: Ownership = fake_volume_host.FakeOwnership()
+        self.sub_paths: SubPaths = fake_volume_host.FakeSubPaths(mounting)
+        self.file_sets: FileSets = fake_volume_host.FakeFileSets()
+        self.node_paths: NodePaths = fake_volume_host.FakeNodePaths(self.machine)
 
     def make_disk(self, mib: int = 16) -> Path:
         path = Path(f"/dev/sd{'bcdefg'[len(self.machine.disks)]}")

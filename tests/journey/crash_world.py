@@ -26,7 +26,8 @@ from localpv.agent.clean.cleaner import Cleaner
 from localpv.agent.clean.executor import Target
 from localpv.agent.clean.paths import Place
 from localpv.agent.clean.plans import Plan
-from localpv.agent.discover import Discovery
+from localpv.agent.clean.reconciler import CleaningScope
+from localpv.agent.discover.discovery import Discovery, HostView
 from localpv.api.kinds.localdisk import CleanOrder, DiskKind, LocalDisk, LocalDiskSpec, LocalDiskStatus, VolumeMode
 from localpv.api.objects import Object
 from localpv.client.client import Client
@@ -38,10 +39,10 @@ from localpv.disk.records.api import ApiRecords
 from localpv.disk.records.folder import FolderRecords
 from localpv.host.model.identity import Identity
 from localpv.host.workers import Report, Workers
-from localpv.manager.manager import Manager
+from localpv.manager.manager import Manager, ManagerScope
 from localpv.runtime.clock import SystemClock, Timer
 from localpv.testing.fake_host import FakeDevices, FakeFolders, FakeMachine, FakeMounts, FakeUevents
-from localpv.testing.fake_mounting import FakeMarks
+from localpv.testing.fake_volume_host import FakeMarks
 from localpv.testing.waiting import PATIENCE_SECONDS
 
 NODE, CLASS, FOLDER, ENTRY = "n1", "fast", "/mnt/disks", "disk"
@@ -289,12 +290,11 @@ class World:
     async def _manage(self, client: Client, records: Records, node: str = "") -> None:
         informers = InformerFactory(client, clock=self.clock)
         manager = Manager(
-            client,
-            informers=informers,
+            informers,
             records=records,
             configuration=self.configuration,
             clock=self.clock,
-            node=node,
+            scope=ManagerScope(node=node),
         )
         async with asyncio.TaskGroup() as group:
             group.create_task(informers.run())
@@ -304,18 +304,20 @@ class World:
         discovery = Discovery(
             node=NODE,
             records=records,
-            folders=FakeFolders(self.machine),
-            mounts=FakeMounts(self.machine),
-            devices=FakeDevices(self.machine),
-            marks=FakeMarks(),
-            uevents=FakeUevents(self.machine),
-            workers=Workers(),
+            host=HostView(
+                folders=FakeFolders(self.machine),
+                mounts=FakeMounts(self.machine),
+                devices=FakeDevices(self.machine),
+                marks=FakeMarks(),
+                uevents=FakeUevents(self.machine),
+                workers=Workers(),
+            ),
             clock=self.clock,
             configuration=self.configuration,
             settle_seconds=0.0,
         )
         cleaner = Cleaner(
-            node=NODE,
+            scope=CleaningScope(node=NODE),
             records=records,
             classes=lambda: self.configuration.classes,
             hands=Hands(process),

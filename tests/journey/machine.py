@@ -14,7 +14,7 @@ from tests.loops import Lent
 
 from localpv.agent.clean.cleaner import Cleaner
 from localpv.agent.clean.host_executor import HostHands
-from localpv.agent.clean.reconciler import Limits
+from localpv.agent.clean.reconciler import CleaningScope, Limits
 from localpv.api.kinds import ObjectMeta
 from localpv.api.kinds.localdisk import (
     Cleaning,
@@ -90,7 +90,7 @@ class Machine:
 
     def cleaner(self, *, limits: Limits | None = None, events: Recorder | None = None) -> Cleaner:
         return Cleaner(
-            node=NODE,
+            scope=CleaningScope(node=NODE),
             records=self.records,
             classes=self.classes,
             hands=self.hands(),

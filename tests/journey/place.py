@@ -30,7 +30,7 @@ from localpv.config.settings import ClassSettings, Configuration
 from localpv.disk.records import Records
 from localpv.disk.records.api import ApiRecords
 from localpv.manager.agents import HasLooked, nobody
-from localpv.manager.manager import WORKERS, Manager
+from localpv.manager.manager import WORKERS, Manager, ManagerScope
 from localpv.manager.publish import names
 from localpv.runtime.clock import SystemClock
 from localpv.testing.waiting import PATIENCE_SECONDS
@@ -91,13 +91,11 @@ class Place:
     ) -> AsyncIterator[Manager]:
         informers = InformerFactory(client or self.client, clock=SystemClock())
         manager = Manager(
-            client or self.client,
-            informers=informers,
+            informers,
             records=records or ApiRecords(self.client),
             configuration=configuration or self.configuration(),
             clock=SystemClock(),
-            node=node,
-            has_looked=has_looked,
+            scope=ManagerScope(node=node, has_looked=has_looked),
             workers=workers,
         )
         tasks = [asyncio.create_task(informers.run()), asyncio.create_task(manager.run())]

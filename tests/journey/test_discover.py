@@ -19,7 +19,7 @@ import msgspec
 import pytest
 from tests.contract import custom, wire
 
-from localpv.agent.discover import Discovery
+from localpv.agent.discover.discovery import Discovery, HostView
 from localpv.api import crds
 from localpv.api.kinds.localdisk import LocalDisk, OfferedVolume
 from localpv.client import client as clients
@@ -178,12 +178,14 @@ async def discovering(
         discovery = Discovery(
             node=name,
             records=records,
-            folders=KernelFolders(workers=workers),
-            mounts=KernelMounts(),
-            devices=devices or KernelDevices(workers=workers),
-            marks=DiskMarks(workers=workers),
-            uevents=KernelUevents(),
-            workers=workers,
+            host=HostView(
+                folders=KernelFolders(workers=workers),
+                mounts=KernelMounts(),
+                devices=devices or KernelDevices(workers=workers),
+                marks=DiskMarks(workers=workers),
+                uevents=KernelUevents(),
+                workers=workers,
+            ),
             clock=SystemClock(),
             configuration=Configuration(classes={"fast": fast}),
             settle_seconds=settle_seconds,

@@ -103,6 +103,11 @@ def invalid(field: str, value: Any, detail: str) -> FieldError:
     return _error(field, "FieldValueInvalid", f"Invalid value: {shown(value)}: {detail}")
 
 
+def malformed(field: str, value: Any, sentences: Iterable[str]) -> FieldErrors:
+    """An error for each thing that a rule of `names` finds wrong with a value."""
+    return [invalid(field, value, sentence) for sentence in sentences]
+
+
 def type_invalid(field: str, value: Any, detail: str) -> FieldError:
     return _error(field, "FieldValueTypeInvalid", f"Invalid value: {shown(value)}: {detail}")
 

@@ -10,7 +10,7 @@ import click
 from localpv import errors
 from localpv.api.kinds import Event, PersistentVolume, PersistentVolumeClaim
 from localpv.api.kinds.localdisk import LocalDisk
-from localpv.cli import common, describe, disks, finding, tables
+from localpv.cli import common, describe, disks, tables
 from localpv.client.client import Client
 from localpv.client.objects import EVERYTHING, Selection
 
@@ -62,7 +62,7 @@ async def _explain(word: str, kubeconfig: Path | None, context: str) -> None:
 
 async def find(client: Client, word: str) -> LocalDisk:
     """The disk that a person means."""
-    return finding.disk(word, await disks.read(client, EVERYTHING), device=finding.local_device(word))
+    return disks.named(word, await disks.read(client, EVERYTHING), device=disks.local_device(word))
 
 
 async def _volume(client: Client, disk: LocalDisk) -> tuple[str, PersistentVolume | None]:

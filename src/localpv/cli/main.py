@@ -1,4 +1,4 @@
-"""`localpv` and `kubectl localpv`."""
+"""`localpv` and `kubectl localpv`; each command is loaded only when it is called."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ import os
 import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from localpv import __version__
-from localpv.cli.lazy import LazyGroup
 from localpv.errors import ConfigurationError, LocalpvError
 
 if TYPE_CHECKING:
     from localpv.engine.apiserver.server import Settings
-
 
 COMMANDS = {
     "agent": "daemons",
@@ -40,6 +39,26 @@ COMMANDS = {
     "wipe": "wipe",
 }
 """Commands and the modules they are in, loaded when called: an agent has no use for tables, nor their memory."""
+
+GATES = {"PersistentLocalVolumes": "persistent_local_volumes"}
+
+
+class LazyGroup(click.Group):
+    """`elsewhere` says in which module of localpv.cli a command of that name is."""
+
+    def __init__(self, *args: Any, elsewhere: Mapping[str, str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._elsewhere = elsewhere
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*super().list_commands(ctx), *self._elsewhere})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        module = self._elsewhere.get(cmd_name)
+        if module is None:
+            return super().get_command(ctx, cmd_name)
+        command: click.Command = getattr(import_module(f"localpv.cli.{module}"), cmd_name)
+        return command
 
 
 @click.group(cls=LazyGroup, elsewhere=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
@@ -160,9 +179,6 @@ def parse_gates(text: str) -> dict[str, bool]:
             raise ConfigurationError(f'--feature-gates: "{name}" is not known', hint=f"known: {', '.join(GATES)}")
         gates[GATES[name]] = value == "true"
     return gates
-
-
-GATES = {"PersistentLocalVolumes": "persistent_local_volumes"}
 
 
 def _settings(

@@ -19,7 +19,7 @@ from localpv import errors
 from localpv.api.kinds import PersistentVolume
 from localpv.api.kinds.localdisk import CleaningState, LocalDisk, LocalDiskSpec, Phase
 from localpv.api.objects import new_uid
-from localpv.cli import common, describe, explain, seeing, tables
+from localpv.cli import common, describe, explain, progress, tables
 from localpv.client.client import Client
 from localpv.disk import labels
 from localpv.disk.records.api import ApiRecords
@@ -80,7 +80,7 @@ async def _order_and_see(name: str, method: Sequence[str], kubeconfig: Path | No
         plan = make_plan(disk, await _volumes(client), method)
         if plan.spec is not None:
             disk = await _order(client, disk, plan.spec)
-        await seeing.until_verified(client, disk)
+        await progress.until_verified(client, disk)
     if plan.volume is not None and describe.policy_of(plan.volume) == "Retain":
         name = plan.volume.metadata.name
         click.echo(

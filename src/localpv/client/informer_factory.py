@@ -27,7 +27,7 @@ class InformerFactory:
     """
 
     def __init__(self, client: Client, *, clock: Clock, whole: Collection[type[Kind]] = ()) -> None:
-        self._client = client
+        self.client = client
         self._clock = clock
         self._whole = frozenset(whole)
         self._informers: dict[tuple[type[Kind], Selection], SharedInformer[Any]] = {}
@@ -55,7 +55,7 @@ class InformerFactory:
     def _shared(self, kind: type[K], selection: Selection) -> SharedInformer[K]:
         found = self._informers.get((kind, selection))
         if found is None:
-            found = SharedInformer(self._client.objects(kind), clock=self._clock, selection=selection)
+            found = SharedInformer(self.client.objects(kind), clock=self._clock, selection=selection)
             self._informers[kind, selection] = found
             if self._tasks is not None:
                 self._tasks.create_task(found.run())

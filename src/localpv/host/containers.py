@@ -78,7 +78,7 @@ class Containers(Protocol):
 
     async def settled(self, bundle: Bundle) -> Seen:
         """What is there when nobody makes or starts the container any more: a runtime may outlive the process of ours
-        that called it."""
+        that called it. HostTimeout when it takes too long to wait for that: ask again."""
 
     def watch(self, bundle: Bundle, ended: Callable[[], None]) -> Callable[[], None]:
         """Call back once when the container has ended, at once if it has already; the answer stops that."""
@@ -87,7 +87,8 @@ class Containers(Protocol):
         """Send a signal to the first process; nothing happens when it has ended."""
 
     async def delete(self, bundle: Bundle) -> None:
-        """Kill what still runs and forget the container; nothing happens when it is gone."""
+        """Kill what still runs and forget the container; nothing happens when it is gone. HostTimeout while a runtime
+        still makes or starts it."""
 
     async def ids(self) -> frozenset[str]:
         """The containers that the runtime knows."""

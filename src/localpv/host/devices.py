@@ -7,18 +7,16 @@ device, what a killed cleaning left running.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import os
 import stat
-import struct
 import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
 from localpv import errors
-from localpv.host import contents, sysfs
+from localpv.host import contents, openat, sysfs
 from localpv.host.contents import Contents
 from localpv.host.identities import KernelIdentities, sequence_of, size_of
 from localpv.host.model.devices import BlockDevice, DeviceKind, DeviceNumber
@@ -30,10 +28,6 @@ from localpv.host.workers import Workers
 LOOK_SECONDS = 10.0
 LOOPS_SECONDS = 0.2
 """For how long the list of loop devices is taken as it is: a scan of 200 disks reads it a few times, not 200 times."""
-
-_AT_FDCWD, _DONT_SYNC, _TYPE = -100, 0x4000, 0x1
-_MODE, _RDEV = 28, 128
-_libc = ctypes.CDLL(None)
 
 
 class Devices(Protocol):
@@ -288,10 +282,5 @@ class KernelOpeners:
 
 
 def _block_device(path: str) -> DeviceNumber | None:
-    """Numbers of the block device at a path; never asks a server, for a dead one would never answer."""
-    answer = ctypes.create_string_buffer(256)
-    if _libc.statx(_AT_FDCWD, os.fsencode(path), _DONT_SYNC, _TYPE, answer) != 0:
-        return None
-    if not stat.S_ISBLK(struct.unpack_from("H", answer, _MODE)[0]):
-        return None
-    return DeviceNumber(*struct.unpack_from("II", answer, _RDEV))
+    found = openat.stat_without_sync(path)
+    return found[1] if found is not None and stat.S_ISBLK(found[0]) else None

@@ -11,6 +11,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import stat
 import struct
 import time
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Protocol
 
 from localpv import errors
+from localpv.host import openat
 from localpv.host.model.devices import DeviceNumber
 from localpv.host.workers import Workers
 
@@ -163,14 +165,31 @@ def status(device: Path) -> Status | None:
         os.close(fd)
 
 
-def find(name: str) -> Attached | None:
-    """The loop device with exactly this name, if there is one; one that goes when its last opener does is none."""
-    for folder in sorted(Path("/sys/block").glob("loop*/loop")):
+def find(name: str, *, sys: Path = Path("/sys")) -> Attached | None:
+    """The loop device of a block device with exactly this name; one that goes when its last opener does is none.
+
+    Only an opened loop device tells its name. One that is made of a file is left alone: whoever is about to wipe or
+    detach it would find it open.
+    """
+    for folder in sorted((sys / "block").glob("loop*/loop")):
+        if _is_of_file(folder):
+            continue
         device = Path("/dev") / folder.parent.name
         found = status(device)
         if found is not None and not found.going and found.name == name.encode():
             return Attached(device=device, below=found.below)
     return None
+
+
+def _is_of_file(folder: Path) -> bool:
+    """Whether the kernel says of a loop device that it is made of a file, and that file is there."""
+    try:
+        backing = (folder / "backing_file").read_text().rstrip("\n")
+    except OSError:
+        return False
+    # By its path a device that was pulled, or another one at its place, may pass for anything but a file outside /dev.
+    found = openat.stat_without_sync(backing) if not backing.startswith("/dev/") else None
+    return found is not None and stat.S_ISREG(found[0])
 
 
 def detach(device: Path) -> None:

@@ -14,15 +14,18 @@ import os
 import re
 import shutil
 import signal
+import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
 from localpv import errors
 from localpv.host import commands, processes
 from localpv.host.containers import Bundle, Features, Process, Seen
+from localpv.host.workers import Workers
 
 RUNTIME, MONITOR = "runc", "conmon"
 GOING_SECONDS = 5.0
@@ -32,8 +35,12 @@ SECONDS = 60.0
 """How long the runtime may take for one step; a container that is created on a hung volume takes for ever."""
 
 MAKING_SECONDS, LOOK_SECONDS = 10.0, 0.02
-"""How long a container that is being made is waited for before it is deleted, and how often it is looked at."""
+"""How long a container that is being made is waited for at a time, and how often it is looked at."""
 
+PROCESSES_SECONDS = 10.0
+"""How long one look at all processes may take."""
+
+_LONGEST_LINE = 64 * 1024
 _MESSAGE = re.compile(r'level=error msg="((?:[^"\\]|\\.)*)"')
 
 
@@ -73,28 +80,85 @@ def _is_monitor(pid: int, id_: str) -> bool:
     return id_.encode() in words and words[0].endswith(MONITOR.encode())
 
 
-def _makers(id_: str) -> frozenset[str]:
-    """The programs that have to do with a container, by name."""
-    found = set()
-    for entry in os.listdir("/proc"):
-        if not entry.isdecimal():
-            continue
+class _Maker(NamedTuple):
+    """A program that makes, starts or watches over containers."""
+
+    name: str
+    pid: int
+    words: frozenset[bytes]
+    """Its command line, which names its container."""
+
+    @classmethod
+    def read(cls, pid: int) -> _Maker | None:
+        """None for any other process. In namespaces of its own it is one of a container, whatever it calls itself."""
         try:
-            words = Path(f"/proc/{entry}/cmdline").read_bytes().split(b"\0")
+            name = Path(f"/proc/{pid}/comm").read_text().strip()
+            if name not in (RUNTIME, MONITOR) or os.readlink(f"/proc/{pid}/ns/pid") != os.readlink("/proc/self/ns/pid"):
+                return None
+            with open(f"/proc/{pid}/cmdline", "rb") as line:
+                return cls(name, pid, frozenset(line.read(_LONGEST_LINE).split(b"\0")))
         except OSError:
-            continue
-        if id_.encode() in words:
-            found.add(os.path.basename(words[0]).decode(errors="replace"))
-    return frozenset(found & {RUNTIME, MONITOR})
+            return None
+
+    @property
+    def seconds(self) -> float:
+        """How long it has been running."""
+        fields = _stat(self.pid)
+        return time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[19]) / os.sysconf("SC_CLK_TCK") if fields else 0.0
+
+    def kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            fd = os.pidfd_open(self.pid)
+            try:
+                if _Maker.read(self.pid) == self:  # numbers of processes are given again
+                    signal.pidfd_send_signal(fd, signal.SIGKILL)
+            finally:
+                os.close(fd)
+
+
+class _Makers:
+    """Finds them in the kernel's list of processes, in a worker thread: it may be long, and to read it may hang.
+
+    After a restart of ours many containers may be waited for at the same time: they share a look that began after they
+    asked for one.
+    """
+
+    def __init__(self, workers: Workers) -> None:
+        self._workers, self._one = workers, asyncio.Lock()
+        self._found: list[_Maker] = []
+        self._began = float("-inf")
+
+    async def of(self, id_: str) -> list[_Maker]:
+        """Those of one container. A runtime that takes longer than it may is killed, as we would have, had we lived."""
+        asked = time.monotonic()
+        async with self._one:
+            if self._began < asked:
+                began = time.monotonic()
+                self._found = await self._workers.call(_look_for_makers, key="/proc", timeout=PROCESSES_SECONDS)
+                self._began = began
+        found = [one for one in self._found if id_.encode() in one.words]
+        for one in found:
+            if one.name == RUNTIME and one.seconds > SECONDS:
+                await self._workers.call(one.kill, key=f"/proc/{one.pid}", timeout=PROCESSES_SECONDS)
+        return found
+
+
+def _look_for_makers() -> list[_Maker]:
+    return [one for entry in os.listdir("/proc") if entry.isdecimal() and (one := _Maker.read(int(entry)))]
 
 
 def _parent_of(pid: int) -> int | None:
     """Whose child a process is."""
+    fields = _stat(pid)
+    return int(fields[1]) if fields else None
+
+
+def _stat(pid: int) -> list[str]:
+    """What the kernel tells of a process, from its state on; empty when it is gone."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
-        return None
-    return int(stat.rpartition(")")[2].split()[1])
+        return []
 
 
 async def _gone(monitor: int, id_: str) -> None:
@@ -134,8 +198,9 @@ class _Features(msgspec.Struct, rename="camel"):
 class RuncContainers:
     """Containers by runc, whose own state is kept in the folder `state`."""
 
-    def __init__(self, *, state: Path) -> None:
+    def __init__(self, *, state: Path, workers: Workers) -> None:
         self._state = state
+        self._makers = _Makers(workers)
         self._execs = 0
 
     def missing(self) -> tuple[str, ...]:
@@ -265,14 +330,23 @@ class RuncContainers:
             await _gone(monitor, bundle.id)
 
     async def _made(self, bundle: Bundle) -> None:
-        """Wait for whoever makes or starts the container, on behalf of a process of ours that has died meanwhile."""
+        """Wait for whoever makes or starts the container, on behalf of a process of ours that has died meanwhile.
+
+        HostTimeout while a runtime is at it: made anew now, the container would run twice, or what was made be lost.
+        """
         end, pause = asyncio.get_running_loop().time() + MAKING_SECONDS, LOOK_SECONDS
-        while asyncio.get_running_loop().time() < end:
-            makers = _makers(bundle.id)
+        while True:
+            makers = {one.name for one in await self._makers.of(bundle.id)}
             if not makers or (RUNTIME not in makers and (self._state / bundle.id / "state.json").exists()):
                 return
+            if asyncio.get_running_loop().time() > end:
+                break
             await asyncio.sleep(pause)
-            pause *= 1.5  # a look goes through all processes, and after a restart there may be many that wait
+            pause *= 1.5
+        if RUNTIME in makers:
+            raise errors.HostTimeout(
+                f"{RUNTIME} is still at work on container {bundle.id}", hint="it is looked at again by itself"
+            )
 
     async def ids(self) -> frozenset[str]:
         try:

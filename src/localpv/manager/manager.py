@@ -11,11 +11,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from localpv import errors
 from localpv.api.kinds import Job, Node, PersistentVolume, StorageClass
 from localpv.api.kinds.localdisk import LocalDisk
-from localpv.client.client import Client
 from localpv.client.informer_factory import InformerFactory
 from localpv.config.settings import Configuration
 from localpv.disk import labels
@@ -48,27 +48,39 @@ WORKERS = 16
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManagerScope:
+    """Whom a manager serves."""
+
+    node: str = ""
+    """The one node that it sees; empty for all of them."""
+
+    notices: Sequence[tuple[str, str]] = ()
+    """Reasons and sentences that people should see on that Node."""
+
+    has_looked: HasLooked = nobody
+    """Whether the agent of a node has looked at all of its disks."""
+
+
 class Manager:
     """Runs until cancelled; give it a new configuration whenever there is one."""
 
     def __init__(
         self,
-        client: Client,
-        *,
         informers: InformerFactory,
+        *,
         records: Records,
         configuration: Configuration,
         clock: Clock,
-        node: str = "",
-        has_looked: HasLooked = nobody,
+        scope: ManagerScope | None = None,
         workers: int = WORKERS,
         recorder: Publications | None = None,
         observe: Observing = unobserved,
         jobs: Jobs | None = None,
-        notices: Sequence[tuple[str, str]] = (),
     ) -> None:
-        """`notices` are reasons and sentences that people should see on the Node, of a manager of one node."""
-        self._notices = notices
+        client, scope = informers.client, scope or ManagerScope()
+        node = scope.node
+        self._notices = scope.notices
         self.configuration = configuration
         self._jobs = jobs
         self._records = records
@@ -113,7 +125,7 @@ class Manager:
         )
         self._holding = Holding(volumes=self._volumes, disk_of=self._disks.of_volume, recorder=self._recorder)
         self._taints = Taints(
-            client, nodes=self._nodes, disks=self._disks.of_node, has_looked=has_looked, surroundings=self
+            client, nodes=self._nodes, disks=self._disks.of_node, has_looked=scope.has_looked, surroundings=self
         )
         self._queue: WorkQueue[str] = WorkQueue(clock=clock, observer=observe("manager"))
         self._held: WorkQueue[str] = WorkQueue(clock=clock, observer=observe("held"))

@@ -109,7 +109,7 @@ async def _end(data: Path, stored: Stored, grace_seconds: float | None, say: Say
     async def end(places: Places) -> list[str]:
         ending = Shutdown(
             places=places,
-            containers=RuncContainers(state=places.runtime),
+            containers=RuncContainers(state=places.runtime, workers=workers),
             sandboxes=KernelSandboxes(workers=workers),
             layers=KernelLayers(workers=workers),
             volumes=Teardown.below(places.layout, host=kernel),

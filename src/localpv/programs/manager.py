@@ -14,7 +14,7 @@ from localpv.client.lease import Election, Ended
 from localpv.deploy.local_storage import NodePods
 from localpv.disk.records.api import ApiRecords
 from localpv.manager.agents import AgentPods
-from localpv.manager.manager import Manager
+from localpv.manager.manager import Manager, ManagerScope
 from localpv.manager.release.jobs import Jobs
 from localpv.observe.recorder import ApiRecorder
 from localpv.programs import binding, configuring, operator, stopping
@@ -88,12 +88,11 @@ async def run(settings: Settings) -> None:
             )
             informers = VolumeInformers(client, clock=clock)
             manager = leading = Manager(
-                client,
-                informers=informers,
+                informers,
                 records=records,
                 configuration=configured.current,
                 clock=clock,
-                has_looked=AgentPods(client, namespace=settings.namespace).have_looked,
+                scope=ManagerScope(has_looked=AgentPods(client, namespace=settings.namespace).have_looked),
                 recorder=recorder,
                 observe=observed.queues,
                 jobs=jobs,

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from localpv.agent.clean.cleaner import Cleaner
 from localpv.agent.clean.host_executor import HostHands
-from localpv.agent.discover.discovery import Discovery
+from localpv.agent.clean.reconciler import CleaningScope
+from localpv.agent.discover.discovery import Discovery, HostView
 from localpv.client.client import Client
 from localpv.client.config import Connection
 from localpv.disk.records.protocol import Ours, Records, every_record
@@ -76,12 +77,14 @@ def add_to(
     discovery = Discovery(
         node=node,
         records=records,
-        folders=KernelFolders(workers=workers),
-        mounts=mounts,
-        devices=devices,
-        marks=DiskMarks(workers=workers),
-        uevents=KernelUevents(),
-        workers=workers,
+        host=HostView(
+            folders=KernelFolders(workers=workers),
+            mounts=mounts,
+            devices=devices,
+            marks=DiskMarks(workers=workers),
+            uevents=KernelUevents(),
+            workers=workers,
+        ),
         clock=clock,
         configuration=configured.current,
         recorder=observed.discoveries(recorder),
@@ -124,7 +127,7 @@ def cleaner(
     workers = workers or Workers()
     mounts, devices = KernelMounts(), KernelDevices(workers=workers)
     made = Cleaner(
-        node=node,
+        scope=CleaningScope(node=node, only=only, ours=ours),
         records=records,
         classes=lambda: configured.current.classes,
         hands=HostHands(
@@ -140,8 +143,6 @@ def cleaner(
         clock=clock,
         recorder=observed.cleanings(recorder),
         observe=observed.queues,
-        only=only,
-        ours=ours,
     )
     made.configure(configured.current)
     configured.on_change(made.configure)

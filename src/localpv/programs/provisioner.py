@@ -19,7 +19,7 @@ from localpv.disk.records.api import ApiRecords
 from localpv.disk.records.folder import FolderRecords
 from localpv.disk.records.protocol import Records
 from localpv.errors import Forbidden, NotFound
-from localpv.manager.manager import Manager
+from localpv.manager.manager import Manager, ManagerScope
 from localpv.observe.recorder import ApiRecorder
 from localpv.programs import configuring, memory, node_parts, stopping
 from localpv.programs.configuring import Configured
@@ -59,7 +59,6 @@ async def run(settings: Settings) -> None:
         add_to(
             group,
             node=settings.node,
-            client=client,
             informers=informers,
             records=records,
             configured=configured,
@@ -80,7 +79,6 @@ def add_to(
     group: Group,
     *,
     node: str,
-    client: Client,
     informers: InformerFactory,
     records: Records,
     configured: Configured,
@@ -94,17 +92,15 @@ def add_to(
     async def has_looked(_: str) -> bool:
         return discovery.synced
 
+    client = informers.client
     manager = Manager(
-        client,
-        informers=informers,
+        informers,
         records=records,
         configuration=configured.current,
         clock=clock,
-        node=node,
-        has_looked=has_looked,
+        scope=ManagerScope(node=node, notices=notices, has_looked=has_looked),
         recorder=observed.publications(ApiRecorder(client, component="localpv-provisioner", clock=clock)),
         observe=observed.queues,
-        notices=notices,
     )
     observed.manager(lambda: manager)
     configured.on_change(manager.configure)

@@ -100,7 +100,7 @@ async def _refuse_users(data: Path) -> None:
     for places in (Places.of(data), Places.before(data)):
         records = Records(places)
         records.load()
-        pods = access.running(records, RuncContainers(state=places.runtime))
+        pods = access.running(records, RuncContainers(state=places.runtime, workers=Workers()))
         reasons += [f"pod {name} runs" for name in pods.values()]
         reasons += [
             f"container {id_} is there" for id_ in _entries(places.runtime) if id_.partition(".")[0] not in pods

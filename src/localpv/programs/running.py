@@ -47,7 +47,8 @@ async def add_to(
     """Add what runs pods to the components of a process; None where it cannot, which the log and the Node tell."""
     places = Places.of(data)
     places.root.mkdir(parents=True, exist_ok=True, mode=0o750)
-    containers = RuncContainers(state=places.runtime)
+    workers = Workers()
+    containers = RuncContainers(state=places.runtime, workers=workers)
     here = node_status.read_machine(places.root, runtime=await containers.version())
 
     def missing() -> tuple[str, ...]:
@@ -63,7 +64,6 @@ async def add_to(
     images = Images(places.images)
     if await store.ensure_busybox(images) is None:
         log.warning("no busybox image: install the package busybox-static, or import one")
-    workers = Workers()
     recorder = ApiRecorder(client, component="localpv", clock=clock)
     lookup, features = ApiLookup(client, node=node), await containers.features()
 

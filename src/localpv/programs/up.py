@@ -79,7 +79,7 @@ async def run(settings: Settings, *, config: Path | None, with_demo: bool, on_te
             if access is not None:
                 server.look_into_pods_with(access)
             if folder is not None and (folder / CLASSES).exists():
-                await _add_the_circle(group, client, informers, settings, folder, observed)
+                await _add_the_circle(group, informers, settings, folder, observed)
             if with_demo and access is not None:
                 group.add("demo", lambda: demo.stay(client))
             hints = demo.TRY_NEXT if with_demo and access is not None else demo.TRY_WITHOUT_PODS
@@ -102,7 +102,6 @@ def _say_what_runs_on(pods: Sequence[str], data: Path) -> None:
 
 async def _add_the_circle(
     group: Group,
-    client: Client,
     informers: InformerFactory,
     settings: Settings,
     folder: Path,
@@ -116,9 +115,8 @@ async def _add_the_circle(
     provisioner.add_to(
         group,
         node=settings.node_name,
-        client=client,
         informers=informers,
-        records=ApiRecords(client, node=settings.node_name, clock=clock),
+        records=ApiRecords(informers.client, node=settings.node_name, clock=clock),
         configured=configured,
         state=settings.data / "agent",
         clock=clock,

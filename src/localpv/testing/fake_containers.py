@@ -78,6 +78,9 @@ class FakeContainers:
         self.being_started: set[str] = set()
         """Ids that a runtime is starting whose caller has died."""
 
+        self.at_work: set[str] = set()
+        """Ids at which that runtime is still at work when whoever waits for it gives up."""
+
         self.answers: dict[tuple[str, ...], tuple[int, bytes]] = {}
         """What commands in containers come to: exit code and output."""
 
@@ -115,6 +118,7 @@ class FakeContainers:
 
     async def settled(self, bundle: Bundle) -> Seen:
         await asyncio.sleep(0)
+        self._refuse_at_work(bundle)
         if bundle.id in self.being_started:
             self.journal.append(f"start {_short(bundle.id)}")
             self.containers[bundle.id].started = True
@@ -139,6 +143,7 @@ class FakeContainers:
 
     async def delete(self, bundle: Bundle) -> None:
         await asyncio.sleep(0)
+        self._refuse_at_work(bundle)
         if bundle.id in self.containers:
             self.end(bundle.id, 137)
             del self.containers[bundle.id]
@@ -158,6 +163,11 @@ class FakeContainers:
             raise errors.CommandFailed(["runc"], exit_code=1, stderr="cannot exec in a stopped container")
         self.journal.append(f"exec {_short(bundle.id)} {' '.join(command)}")
         return FakeProcess(*self.answers.get(tuple(command), (0, b"")))
+
+    def _refuse_at_work(self, bundle: Bundle) -> None:
+        if bundle.id in self.at_work:
+            self.journal.append(f"wait for {_short(bundle.id)}")
+            raise errors.HostTimeout(f"runc is still at work on container {bundle.id}")
 
     # What a test does.
 

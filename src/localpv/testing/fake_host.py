@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from localpv import errors
-from localpv.host import contents, openat, wiper
+from localpv.host import contents, wiper
 from localpv.host.contents import BLANK, LOST_AND_FOUND, Contents, of_names
 from localpv.host.feeds import Feed
 from localpv.host.folders import Capacity, Entry, FileKind
@@ -21,7 +21,6 @@ from localpv.host.model.devices import BlockDevice, DeviceKind, DeviceNumber, Si
 from localpv.host.model.identity import Identity
 from localpv.host.model.methods import Method, Progress, Readback
 from localpv.host.mounts import Mount, MountTable
-from localpv.host.openat import Numbers
 from localpv.host.uevents import LOST, Uevent
 from localpv.host.workers import Report
 
@@ -332,45 +331,6 @@ class FakeUevents:
         feed = Feed(overflow=LOST)
         self.machine._uevent_feeds.append(feed)
         return feed
-
-
-@dataclass
-class FakeTrees:
-    machine: FakeMachine
-    failures: list[Exception] = field(default_factory=list)
-    """Raised by the next calls, one each."""
-
-    emptied: list[Path] = field(default_factory=list)
-
-    async def empty(
-        self, path: Path, *, inside: Path, expected: Numbers | None = None, on_progress: Report | None = None
-    ) -> int:
-        self._refuse(path, inside=inside)
-        await asyncio.sleep(0)
-        if self.failures:
-            raise self.failures.pop(0)
-        count = 0
-        for kept in (self.machine.files, self.machine.folders):
-            gone = {one for one in kept if path in one.parents and one != path / "lost+found"}
-            count += len(gone)
-            kept -= gone
-        if on_progress:
-            on_progress(Progress(done=count))
-        self.emptied.append(path)
-        return count
-
-    async def empty_with(
-        self, argv: Sequence[str], path: Path, *, inside: Path, expected: Numbers | None = None
-    ) -> None:
-        await self.empty(path, inside=inside)
-
-    def _refuse(self, path: Path, *, inside: Path) -> None:
-        openat.names_below(inside, path)
-        self.machine.answer(path)
-        if path in self.machine.links or path not in self.machine.folders:
-            raise errors.OutsideFolder(f"{path} is no directory of its own")
-        if below := MountTable(tuple(self.machine.mounted)).below(path):
-            raise errors.DeviceBusy(f"{below[0].mount_point} is mounted inside the volume")
 
 
 @dataclass

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.cli import builders
 
 from localpv.api.kinds.localdisk import LocalDisk
-from localpv.cli import bars, describe, disks, tables, watching
+from localpv.cli import describe, disks, progress, tables, watch
 
 GIB = builders.GIB
 RUNNING = builders.cleaned(step="zeroing 1/2", bytesDone=5 * GIB, bytesTotal=10 * GIB, attempt=2)
@@ -114,14 +114,14 @@ def test_ages_are_short() -> None:
 
 def test_a_narrow_screen_keeps_name_phase_and_reason() -> None:
     found = [builders.disk(status={"reason": "Something"})]
-    head = watching.fitting(found, 60, wide=False).head()
-    assert watching.fitting(found, 60, wide=False).width <= 60
+    head = watch.fitting(found, 60, wide=False).head()
+    assert watch.fitting(found, 60, wide=False).width <= 60
     assert {"NODE", "NAME", "PHASE", "REASON"} <= set(head.split())
-    assert "MODEL" in watching.fitting(found, 200, wide=False).head()
+    assert "MODEL" in watch.fitting(found, 200, wide=False).head()
 
 
 def test_a_log_has_a_line_for_each_tenth_and_each_change_of_a_cell() -> None:
-    lines = watching.Lines([RUNNING], wide=False)
+    lines = watch.Lines([RUNNING], wide=False)
     assert "50 %" in (lines.line(RUNNING) or "")
     same = builders.cleaned(step="zeroing 1/2", bytesDone=5 * GIB + 1, bytesTotal=10 * GIB, attempt=2)
     assert lines.line(same) is None
@@ -132,18 +132,18 @@ def test_a_log_has_a_line_for_each_tenth_and_each_change_of_a_cell() -> None:
 
 def test_a_bar_stays_a_while_after_its_end_and_then_goes() -> None:
     now = 100.0
-    shown = bars.Bars(columns=120, clock=lambda: now)
+    shown = progress.Bars(columns=120, clock=lambda: now)
     shown.show([RUNNING, builders.disk("idle")])
     assert len(shown) == 1
     finished = builders.disk(status={"cleaning": {"volumeUID": builders.UID, "state": "Verified"}})
     shown.show([finished])
     assert [task.fields["word"] for task in shown.progress.tasks] == ["verified"]
-    now += bars.LINGER_SECONDS + 1
+    now += progress.LINGER_SECONDS + 1
     shown.show([finished])
     assert len(shown) == 0
 
 
 def test_a_disk_that_was_clean_before_we_looked_has_no_bar() -> None:
-    shown = bars.Bars(columns=120)
+    shown = progress.Bars(columns=120)
     shown.show([builders.disk(status={"cleaning": {"volumeUID": builders.UID, "state": "Verified"}})])
     assert len(shown) == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -79,3 +80,39 @@ async def test_device_that_goes_at_this_moment_is_not_held(loops: Loops) -> None
     with pytest.raises(errors.DeviceChanged, match="at this moment"):
         await hold()
     assert loops.detached == []
+
+
+@pytest.mark.parametrize(
+    ("backing", "opened"),
+    [("/dev/sdb", True), ("{folder}/disk.img", False), ("{folder}/disk.img (deleted)", True), ("{folder}", True)],
+)
+def test_loop_device_of_a_file_is_not_opened_to_find_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backing: str, opened: bool
+) -> None:
+    (tmp_path / "disk.img").touch()
+    (tmp_path / "block" / "loop3" / "loop").mkdir(parents=True)
+    (tmp_path / "block" / "loop3" / "loop" / "backing_file").write_text(backing.format(folder=tmp_path) + "\n")
+    looked: list[Path] = []
+
+    def status(device: Path) -> loop.Status:
+        looked.append(device)
+        return loop.Status(
+            file_system=DISK, inode=1, below=DISK, offset_bytes=0, size_limit_bytes=0, going=False, name=b"volume"
+        )
+
+    monkeypatch.setattr(loop, "status", status)
+    found = loop.find("volume", sys=tmp_path)
+    assert found == (Attached(device=Path("/dev/loop3"), below=DISK) if opened else None)
+    assert looked == ([Path("/dev/loop3")] if opened else [])
+
+
+def test_loop_device_that_goes_or_has_another_name_is_not_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "block" / "loop3" / "loop").mkdir(parents=True)
+    whole = loop.Status(
+        file_system=DISK, inode=1, below=DISK, offset_bytes=0, size_limit_bytes=0, going=True, name=b"volume"
+    )
+    for now in (whole, replace(whole, going=False, name=b"other"), None):
+        monkeypatch.setattr(loop, "status", lambda device, now=now: now)
+        assert loop.find("volume", sys=tmp_path) is None

@@ -31,7 +31,7 @@ from localpv.engine.apiserver.auth import identity, tokens
 from localpv.engine.apiserver.kinds import (
     checks,
     configuration,
-    job,
+    job_status,
     network_checks,
     pod_env,
     pod_security,
@@ -106,7 +106,7 @@ PARSERS: dict[str, Parser] = {
         lambda text: stored_checks.wrong_schedule(f"{text} * * * *")
     ),
     "engine.apiserver.kinds.stored_checks.wrong_zone": stored_checks.wrong_zone,
-    "engine.apiserver.kinds.job.intervals": lambda text: job.intervals(text, 10),
+    "engine.apiserver.kinds.job_status.intervals": lambda text: job_status.intervals(text, 10),
     "engine.apiserver.kinds.service_addresses.is_address": service_addresses.is_address,
     "engine.apiserver.kinds.service.wrong_external_address": (
         lambda text: service.wrong_external_address(text, "a")

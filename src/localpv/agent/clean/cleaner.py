@@ -8,11 +8,11 @@ from pathlib import Path
 
 from localpv.agent.clean.executor import Hands
 from localpv.agent.clean.locks import Locks
-from localpv.agent.clean.reconciler import Limits, Machine
+from localpv.agent.clean.reconciler import CleaningScope, Limits, Machine
 from localpv.agent.clean.slots import Slots
 from localpv.api.kinds.localdisk import LocalDisk
 from localpv.config.settings import MOST_CLEANINGS_AT_ONCE, ClassSettings, Configuration
-from localpv.disk.records import Ours, Records, every_record
+from localpv.disk.records import Records
 from localpv.observe.cleaning import Cleanings
 from localpv.runtime.clock import Clock, SystemClock
 from localpv.runtime.controller import Controller
@@ -28,7 +28,7 @@ class Cleaner:
     def __init__(
         self,
         *,
-        node: str,
+        scope: CleaningScope,
         records: Records,
         classes: Callable[[], Mapping[str, ClassSettings]],
         hands: Hands,
@@ -37,15 +37,13 @@ class Cleaner:
         recorder: Cleanings | None = None,
         observe: Observing = unobserved,
         limits: Limits | None = None,
-        only: str = "",
-        ours: Ours = every_record,
     ) -> None:
         clock, limits = clock or SystemClock(), limits or Limits()
         self._records = records
         self._queue: WorkQueue[str] = WorkQueue(clock=clock, observer=observe("clean"))
         self._slots = Slots(limits.at_once, call=self._queue.add)
         machine = Machine(
-            node=node,
+            scope=scope,
             records=records,
             classes=classes,
             hands=hands,
@@ -54,8 +52,6 @@ class Cleaner:
             clock=clock,
             recorder=recorder or Cleanings(),
             limits=limits,
-            only=only,
-            ours=ours,
         )
         self._controller = Controller(
             "clean", machine.step, queue=self._queue, clock=clock, workers=MOST_CLEANINGS_AT_ONCE + LOOKING

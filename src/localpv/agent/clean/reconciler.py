@@ -52,13 +52,25 @@ class Limits:
     """The same for ways that tell no progress; large drives take most of a day to erase themselves."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleaningScope:
+    """Whose orders are carried out."""
+
+    node: str
+    only: str = ""
+    """In a Job: the one record that it came for. An agent leaves the orders of Jobs to them."""
+
+    ours: Ours = every_record
+    """Which records of classes that are not configured are not left to an agent that knows their class."""
+
+
 class Machine:
     """Does what an order says, one step per call; any number of records at the same time."""
 
     def __init__(
         self,
         *,
-        node: str,
+        scope: CleaningScope,
         records: Records,
         classes: Callable[[], Mapping[str, ClassSettings]],
         hands: Hands,
@@ -67,14 +79,8 @@ class Machine:
         clock: Clock,
         recorder: Cleanings,
         limits: Limits,
-        only: str = "",
-        ours: Ours = every_record,
     ) -> None:
-        self._ours = ours
-        self._only = only
-        """In a Job: the one record that it came for. An agent leaves the orders of Jobs to them."""
-
-        self._node, self._records, self._classes = node, records, classes
+        self._scope, self._records, self._classes = scope, records, classes
         self._hands, self._locks, self._slots = hands, locks, slots
         self._clock, self._recorder, self._limits = clock, recorder, limits
         self._patience: KeyedBackoff[str] = KeyedBackoff(first=1.0, most=15.0, jitter=0.1)
@@ -82,16 +88,16 @@ class Machine:
     async def step(self, name: str) -> Outcome:
         """Look at one record and go on with its order, if it has an open one."""
         disk = await self._records.get(name)
-        if disk is not None and disk.spec.storage_class_name not in self._classes() and not self._ours(disk):
+        if disk is not None and disk.spec.storage_class_name not in self._classes() and not self._scope.ours(disk):
             self._forget(name)
             return Done()
-        order = orders.open_order(disk) if disk is not None and disk.spec.node_name == self._node else None
-        if order is not None and (name != self._only if self._only else bool(order.job)):
+        order = orders.open_order(disk) if disk is not None and disk.spec.node_name == self._scope.node else None
+        if order is not None and (name != self._scope.only if self._scope.only else bool(order.job)):
             self._forget(name)
             return Done()
         if disk is None or order is None:
             self._forget(name)
-            if disk is not None and disk.spec.node_name == self._node and disk.spec.clean is None:
+            if disk is not None and disk.spec.node_name == self._scope.node and disk.spec.clean is None:
                 await self._tidy_up(disk)
             return Done()
         seconds = states.seconds_until_due(

@@ -14,6 +14,7 @@ import logging
 import os
 import random
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 
 from localpv import errors
@@ -74,6 +75,18 @@ UDEV_PATIENCE_SECONDS = 10.0
 _PASSING = frozenset({"InUse", "Hung", "Unreadable", "NotMatched"})
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostView:
+    """What discovery sees of the machine."""
+
+    folders: Folders
+    mounts: Mounts
+    devices: Devices
+    marks: Marks
+    uevents: Uevents
+    workers: Workers
+
+
 class Discovery:
     """Run it in a group; `configure` it with every new version of the configuration."""
 
@@ -82,12 +95,7 @@ class Discovery:
         *,
         node: str,
         records: Records,
-        folders: Folders,
-        mounts: Mounts,
-        devices: Devices,
-        marks: Marks,
-        uevents: Uevents,
-        workers: Workers,
+        host: HostView,
         clock: Clock,
         configuration: Configuration | None = None,
         round_seconds: float = ROUND_SECONDS,
@@ -102,12 +110,16 @@ class Discovery:
         self._round_seconds = round_seconds
         self._settle_seconds = settle_seconds
         self._recorder = recorder or Discoveries()
-        self._surveyor = Surveyor(folders=folders, mounts=mounts, workers=workers, home=self._home)
-        self._devices = devices
-        self._eyes = Eyes(devices=devices, folders=folders, marks=marks)
+        self._surveyor = Surveyor(folders=host.folders, mounts=host.mounts, workers=host.workers, home=self._home)
+        self._devices = host.devices
+        self._eyes = Eyes(devices=host.devices, folders=host.folders, marks=host.marks)
         self._keeper = Keeper(node=node, records=records, on_change=self._record_changed)
         self._triggers = Triggers(
-            folders=folders, mounts=mounts, uevents=uevents, survey=self._survey_soon, device=self._device_changed
+            folders=host.folders,
+            mounts=host.mounts,
+            uevents=host.uevents,
+            survey=self._survey_soon,
+            device=self._device_changed,
         )
         self._roster = Roster()
         self._classes: Mapping[str, ClassSettings] = {}

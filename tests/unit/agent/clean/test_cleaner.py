@@ -12,7 +12,7 @@ from tests.unit.agent.clean.world import CHUNKS, NODE, World
 
 from localpv import errors
 from localpv.agent.clean.cleaner import Cleaner
-from localpv.agent.clean.reconciler import Limits
+from localpv.agent.clean.reconciler import CleaningScope, Limits
 from localpv.config.settings import Configuration
 
 
@@ -156,7 +156,7 @@ async def test_conflicts_and_an_absent_server_are_waited_out(world: World) -> No
 async def test_cleaner_that_nobody_listens_to_cleans_too(world: World) -> None:
     name = world.add()
     cleaner = Cleaner(
-        node=NODE,
+        scope=CleaningScope(node=NODE),
         records=world.records,
         classes=lambda: world.settings,
         hands=world.hands,

@@ -17,7 +17,7 @@ from localpv.agent.clean.executor import Target
 from localpv.agent.clean.locks import Locks
 from localpv.agent.clean.paths import Place
 from localpv.agent.clean.plans import Plan
-from localpv.agent.clean.reconciler import Limits, Machine
+from localpv.agent.clean.reconciler import CleaningScope, Limits, Machine
 from localpv.agent.clean.slots import Slots
 from localpv.api.kinds import Kind, ObjectMeta
 from localpv.api.kinds.localdisk import (
@@ -230,7 +230,7 @@ class World:
         """A new process, with nothing in its memory."""
         self.records.fuse = self.hands.fuse = fuse = Fuse(dies_at)
         self.machine = Machine(
-            node=NODE,
+            scope=CleaningScope(node=NODE, only=self.only),
             records=self.records,
             classes=lambda: self.settings,
             hands=self.hands,
@@ -239,13 +239,12 @@ class World:
             clock=self.clock,
             recorder=self.told,
             limits=self.limits,
-            only=self.only,
         )
         return fuse
 
     def cleaner(self) -> Cleaner:
         return Cleaner(
-            node=NODE,
+            scope=CleaningScope(node=NODE),
             records=self.records,
             classes=lambda: self.settings,
             hands=self.hands,

@@ -29,7 +29,7 @@ from localpv.host.marks import Mark
 from localpv.host.model.devices import DeviceKind, DeviceNumber
 from localpv.runtime.controller import Done, LookAgain
 from localpv.testing.fake_host import ROOT_BYTES, FakeMachine
-from localpv.testing.fake_mounting import FakeMarks
+from localpv.testing.fake_volume_host import FakeMarks
 from localpv.testing.waiting import eventually
 
 GIB = 1024**3

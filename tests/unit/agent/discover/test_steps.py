@@ -30,7 +30,7 @@ from localpv.observe.discovery import Discoveries
 from localpv.runtime.controller import Done, LookAgain, Outcome
 from localpv.testing.clock import FakeClock
 from localpv.testing.fake_host import FakeDevices, FakeFolders, FakeMachine, FakeMounts, FakeUevents
-from localpv.testing.fake_mounting import FakeMarks
+from localpv.testing.fake_volume_host import FakeMarks
 
 SETTLE_SECONDS = 5.0
 
@@ -69,12 +69,14 @@ class Steps:
         self.discovery = module.Discovery(
             node=NODE,
             records=records,
-            folders=FakeFolders(machine),
-            mounts=FakeMounts(machine),
-            devices=FakeDevices(machine),
-            marks=FakeMarks(),
-            uevents=FakeUevents(machine),
-            workers=Workers(),
+            host=module.HostView(
+                folders=FakeFolders(machine),
+                mounts=FakeMounts(machine),
+                devices=FakeDevices(machine),
+                marks=FakeMarks(),
+                uevents=FakeUevents(machine),
+                workers=Workers(),
+            ),
             clock=self.clock,
             configuration=configured(a_class()),
             settle_seconds=SETTLE_SECONDS,

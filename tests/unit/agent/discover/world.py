@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 from tests.unit.manager.worlds import FakeEvents
 
-from localpv.agent.discover import Discovery
+from localpv.agent.discover.discovery import Discovery, HostView
 from localpv.agent.discover.entry import Place
 from localpv.api.kinds.localdisk import CleanOrder, LocalDisk, OfferedVolume
 from localpv.config.settings import ClassSettings, Configuration
@@ -21,7 +21,7 @@ from localpv.host.workers import Workers
 from localpv.observe.discovery import Discoveries
 from localpv.runtime.clock import SystemClock
 from localpv.testing.fake_host import FakeDevices, FakeFolders, FakeMachine, FakeMounts, FakeUevents
-from localpv.testing.fake_mounting import FakeMarks
+from localpv.testing.fake_volume_host import FakeMarks
 from localpv.testing.waiting import eventually
 
 NODE = "node-1"
@@ -125,12 +125,14 @@ async def discovering(
     discovery = Discovery(
         node=NODE,
         records=records,
-        folders=FakeFolders(machine),
-        mounts=FakeMounts(machine),
-        devices=FakeDevices(machine),
-        marks=marks or FakeMarks(),
-        uevents=FakeUevents(machine),
-        workers=Workers(),
+        host=HostView(
+            folders=FakeFolders(machine),
+            mounts=FakeMounts(machine),
+            devices=FakeDevices(machine),
+            marks=marks or FakeMarks(),
+            uevents=FakeUevents(machine),
+            workers=Workers(),
+        ),
         clock=SystemClock(),
         configuration=replace(configured(*(classes or (a_class(),))), min_resync_seconds=resync_seconds),
         settle_seconds=settle_seconds,

@@ -171,6 +171,22 @@ async def test_container_whose_start_goes_on_without_us_is_taken_over(town: Town
     assert [town.journal.count(step) for step in steps] == [1, 1, 1, 0]
 
 
+async def test_start_that_still_goes_on_long_after_a_restart_is_not_made_again(town: Town) -> None:
+    town.containers.stuck = True
+    async with town.running():
+        uid = await town.create()
+        await town.until_done("create main.0")
+    town.containers.stuck = False
+    town.containers.at_work.add(f"{uid}.main.0")
+    async with town.running():
+        await town.until_done("wait for main.0")
+        town.containers.being_started.add(f"{uid}.main.0")
+        town.containers.at_work.clear()
+        pod = await town.until(lambda pod: "running" in status(pod).get("state", {}))
+    assert status(pod)["restartCount"] == 0
+    assert [town.journal.count(step) for step in ("create main.0", "start main.0", "delete main.0")] == [1, 1, 0]
+
+
 async def test_attempt_that_was_being_taken_back_is_taken_back_to_the_end(town: Town) -> None:
     """As after a kill in the middle of that: the end that it left behind means nothing."""
     town.containers.stuck = True

@@ -8,8 +8,16 @@ from collections.abc import Sequence
 from localpv.api import fields, names, selectors
 from localpv.api.fields import FieldErrors
 from localpv.api.objects import Object
+from localpv.engine.apiserver.kinds import rules
 from localpv.engine.apiserver.kinds.base import StatusStrategy, Strategy, keep_metadata
+from localpv.engine.apiserver.kinds.rules import Field
 
+MATCH_POLICY = Field("matchPolicy", enum=("Equivalent", "Exact"))
+FAILURE_POLICY = Field("failurePolicy", enum=("Fail", "Ignore"))
+_SCOPE = (Field("scope", enum=("*", "Cluster", "Namespaced")),)
+_VALIDATION = (Field("reason", enum=("Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized")),)
+_BINDING = (Field("policyName", required=True, form=names.dns_subdomain),)
+_PARAM_REF = (Field("parameterNotFoundAction", required=True, enum=("Deny", "Allow")),)
 _OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 
 
@@ -27,9 +35,7 @@ def default(match: Object | None) -> None:
 
 
 def validate(match: Object, path: str) -> FieldErrors:
-    errors: FieldErrors = []
-    if match["matchPolicy"] not in ("Equivalent", "Exact"):
-        errors.append(fields.not_supported(f"{path}.matchPolicy", match["matchPolicy"], ("Equivalent", "Exact")))
+    errors = [*rules.errors((MATCH_POLICY,), match, path)]
     for key in ("namespaceSelector", "objectSelector"):
         errors += selectors.validate(match[key], f"{path}.{key}")
     for key in ("resourceRules", "excludeResourceRules"):
@@ -43,7 +49,7 @@ def wrong_rule(rule: Object, path: str) -> FieldErrors:
     seen: set[str] = set()
     for index, name in enumerate(rule.get("resourceNames", ())):
         where = f"{path}.resourceNames[{index}]"
-        errors += [fields.invalid(where, name, problem) for problem in names.path_segment(name)]
+        errors += fields.malformed(where, name, names.path_segment(name))
         if name in seen:
             errors.append(fields.duplicate(where, name))
         seen.add(name)
@@ -59,9 +65,7 @@ def wrong_rule(rule: Object, path: str) -> FieldErrors:
     errors += _wrong_wildcard(versions, f"{path}.apiVersions")
     errors += [fields.required(f"{path}.apiVersions[{index}]") for index, name in enumerate(versions) if not name]
     errors += _wrong_resources(rule.get("resources", ()), f"{path}.resources")
-    if rule["scope"] not in ("*", "Cluster", "Namespaced"):
-        errors.append(fields.not_supported(f"{path}.scope", rule["scope"], ("*", "Cluster", "Namespaced")))
-    return errors
+    return [*errors, *rules.errors(_SCOPE, rule, path)]
 
 
 def _wrong_wildcard(values: Sequence[str], path: str) -> FieldErrors:
@@ -103,7 +107,6 @@ def _wrong_resources(resources: Sequence[str], path: str) -> FieldErrors:
     return errors
 
 
-_REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized")
 _ACTIONS = ("Audit", "Deny", "Warn")
 _MAX_CONDITIONS = 64
 _MAX_ANNOTATIONS = 20
@@ -150,9 +153,7 @@ class ValidatingAdmissionPolicy(StatusStrategy):
 
     def validate(self, obj: Object) -> FieldErrors:
         spec = obj["spec"]
-        errors: FieldErrors = []
-        if spec["failurePolicy"] not in ("Fail", "Ignore"):
-            errors.append(fields.not_supported("spec.failurePolicy", spec["failurePolicy"], ("Fail", "Ignore")))
+        errors = [*rules.errors((FAILURE_POLICY,), spec, "spec")]
         if (kind := spec.get("paramKind")) is not None:
             errors += _wrong_param_kind(kind, "spec.paramKind")
         match = spec.get("matchConstraints")
@@ -182,11 +183,7 @@ class ValidatingAdmissionPolicyBinding(Strategy):
 
     def validate(self, obj: Object) -> FieldErrors:
         spec = obj["spec"]
-        errors: FieldErrors = []
-        if policy := spec.get("policyName"):
-            errors += [fields.invalid("spec.policyName", policy, problem) for problem in names.dns_subdomain(policy)]
-        else:
-            errors.append(fields.required("spec.policyName"))
+        errors = [*rules.errors(_BINDING, spec, "spec")]
         if (reference := spec.get("paramRef")) is not None:
             errors += _wrong_param_ref(reference, "spec.paramRef")
         if (match := spec.get("matchResources")) is not None:
@@ -236,7 +233,7 @@ def wrong_conditions(conditions: Sequence[Object], path: str) -> FieldErrors:
         if not name:
             errors.append(fields.required(f"{where}.name"))
             continue
-        errors += [fields.invalid(f"{where}.name", name, problem) for problem in names.qualified_name(name)]
+        errors += fields.malformed(f"{where}.name", name, names.qualified_name(name))
         if name in seen:
             errors.append(fields.duplicate(f"{where}.name", name))
         seen.add(name)
@@ -266,10 +263,7 @@ def _wrong_validation(validation: Object, path: str) -> FieldErrors:
     message = validation.get("message", "").strip()
     if "\n" in message or "\r" in message:
         errors.append(fields.invalid(f"{path}.message", validation["message"], "must be one line"))
-    reason = validation.get("reason")
-    if reason is not None and reason not in _REASONS:
-        errors.append(fields.not_supported(f"{path}.reason", reason, _REASONS))
-    return errors
+    return [*errors, *rules.errors(_VALIDATION, validation, path)]
 
 
 def _wrong_annotations(policy: str, annotations: Sequence[Object], path: str) -> FieldErrors:
@@ -280,7 +274,7 @@ def _wrong_annotations(policy: str, annotations: Sequence[Object], path: str) ->
     for index, annotation in enumerate(annotations):
         where, key = f"{path}[{index}]", annotation.get("key", "")
         # The policy's name becomes the prefix of the key, so the two have to be right together.
-        errors += [fields.invalid(f"{where}.key", key, problem) for problem in names.qualified_name(f"{policy}/{key}")]
+        errors += fields.malformed(f"{where}.key", key, names.qualified_name(f"{policy}/{key}"))
         expression = annotation.get("valueExpression", "").strip()
         if not expression:
             errors.append(fields.required(f"{where}.valueExpression"))
@@ -294,9 +288,8 @@ def _wrong_annotations(policy: str, annotations: Sequence[Object], path: str) ->
 
 
 def _wrong_param_ref(reference: Object, path: str) -> FieldErrors:
-    errors: FieldErrors = []
     name, selector = reference.get("name", ""), reference.get("selector")
-    errors += [fields.invalid(f"{path}.name", name, problem) for problem in (names.path_segment(name) if name else ())]
+    errors = fields.malformed(f"{path}.name", name, names.path_segment(name) if name else ())
     if name and selector is not None:
         why = "either a name or a selector, not both"
         errors += [fields.forbidden(f"{path}.name", why), fields.forbidden(f"{path}.selector", why)]
@@ -304,12 +297,7 @@ def _wrong_param_ref(reference: Object, path: str) -> FieldErrors:
         errors += selectors.validate(selector, f"{path}.selector")
     if not name and selector is None:
         errors.append(fields.required(path, "a name or a selector says which parameters are meant"))
-    action = reference.get("parameterNotFoundAction")
-    if not action:
-        errors.append(fields.required(f"{path}.parameterNotFoundAction"))
-    elif action not in ("Allow", "Deny"):
-        errors.append(fields.not_supported(f"{path}.parameterNotFoundAction", action, ("Deny", "Allow")))
-    return errors
+    return [*errors, *rules.errors(_PARAM_REF, reference, path)]
 
 
 def _wrong_actions(actions: Sequence[str], path: str) -> FieldErrors:

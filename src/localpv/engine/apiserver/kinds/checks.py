@@ -56,11 +56,6 @@ def access_modes(modes: list[str], path: str) -> Errors:
         yield fields.forbidden(path, "ReadWriteOncePod excludes every other access mode")
 
 
-def volume_mode(mode: str | None, path: str) -> Errors:
-    if mode is not None and mode not in VOLUME_MODES:
-        yield fields.not_supported(path, mode, VOLUME_MODES)
-
-
 def round_up(amounts: dict[str, str]) -> None:
     """Amounts finer than a thousandth, which the API has promised never to show, become the next thousandth."""
     for name, given in amounts.items():
@@ -209,8 +204,7 @@ def port(value: int | str, path: str) -> Errors:
     if isinstance(value, int):
         yield from port_number(value, path)
     else:
-        for sentence in port_name(value):
-            yield fields.invalid(path, value, sentence)
+        yield from fields.malformed(path, value, port_name(value))
 
 
 def variable(name: str) -> list[str]:

@@ -15,7 +15,9 @@ from localpv.api.fields import FieldErrors
 from localpv.api.objects import Object
 from localpv.api.schema import structural
 from localpv.api.stored_resources import EVERY
+from localpv.engine.apiserver.kinds import rules
 from localpv.engine.apiserver.kinds import workload_common as common
+from localpv.engine.apiserver.kinds.rules import Field
 
 _APPROVAL = "api-approved.kubernetes.io"
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
@@ -97,6 +99,10 @@ def wrong_stored_versions(crd: Object) -> FieldErrors:
     return errors
 
 
+_SCOPE = (Field("scope", required=True, enum=("Cluster", "Namespaced")),)
+_NAMES = tuple(Field(key, required=True) for key in ("plural", "singular", "kind", "listKind"))
+
+
 def wrong_changes(crd: Object, old: Object, *, established: bool) -> FieldErrors:
     spec, before = crd["spec"], old["spec"]
     errors: FieldErrors = []
@@ -109,24 +115,19 @@ def wrong_changes(crd: Object, old: Object, *, established: bool) -> FieldErrors
 
 def wrong_spec(spec: Object) -> FieldErrors:
     errors: FieldErrors = []
-    group, scope = spec.get("group", ""), spec.get("scope", "")
+    group = spec.get("group", "")
     if not group:
         errors.append(fields.required("spec.group"))
     elif problems := names.dns_subdomain(group):
         errors.append(fields.invalid("spec.group", group, ", ".join(problems)))
     elif "." not in group:
         errors.append(fields.invalid("spec.group", group, "must be a domain, with at least one dot"))
-    if not scope:
-        errors.append(fields.required("spec.scope"))
-    elif scope not in ("Cluster", "Namespaced"):
-        errors.append(fields.not_supported("spec.scope", scope, ("Cluster", "Namespaced")))
+    errors += rules.errors(_SCOPE, spec, "spec")
     if spec.get("preserveUnknownFields"):
         why = "is no longer possible; use x-kubernetes-preserve-unknown-fields in the schema"
         errors.append(fields.invalid("spec.preserveUnknownFields", True, why))
     errors += _wrong_versions(spec.get("versions", []))
-    for key in ("plural", "singular", "kind", "listKind"):
-        if not spec["names"].get(key):
-            errors.append(fields.required(f"spec.names.{key}"))
+    errors += rules.errors(_NAMES, spec["names"], "spec.names")
     errors += wrong_names(spec["names"], "spec.names")
     return errors + _wrong_conversion(spec["conversion"])
 

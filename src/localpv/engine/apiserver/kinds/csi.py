@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from localpv.api import fields, names, selectors
 from localpv.api.fields import FieldError, FieldErrors
 from localpv.api.objects import Object
-from localpv.engine.apiserver.kinds import checks, node, persistentvolume, volume_sources
+from localpv.engine.apiserver.kinds import checks, node, persistentvolume, rules, volume_sources
 from localpv.engine.apiserver.kinds.base import StatusStrategy, Strategy
 from localpv.engine.apiserver.kinds.checks import ZERO, read_amount
+from localpv.engine.apiserver.kinds.rules import Field
 
 Errors = Iterator[FieldError]
 
@@ -19,6 +20,15 @@ MIN_TOKEN_SECONDS = 600
 MAX_TOKEN_SECONDS = 2**32
 MIN_UPDATE_PERIOD_SECONDS = 10
 MAX_NODE_ID = 256
+
+_DRIVER = (Field("fsGroupPolicy", enum=GROUP_POLICIES),)
+_TOKEN_RANGE = "must be from 10 minutes to 2^32 seconds"
+_TOKEN = (Field("expirationSeconds", least=MIN_TOKEN_SECONDS, most=MAX_TOKEN_SECONDS, said=_TOKEN_RANGE),)
+_PERIOD = (Field("nodeAllocatableUpdatePeriodSeconds", least=MIN_UPDATE_PERIOD_SECONDS, said="must be 10 or more"),)
+_ALLOCATABLE = (Field("count", least=0),)
+_CAPACITY = (Field("storageClassName", form=names.dns_subdomain, unset=""),)
+_ATTACHMENT = (Field("nodeName", form=names.dns_subdomain, unset=""),)
+_ATTACH_ERROR = (Field("errorCode", least=0),)
 
 
 class CSIDriver(Strategy):
@@ -58,8 +68,7 @@ class CSIDriver(Strategy):
 
 
 def _driver_errors(spec: Object) -> Errors:
-    if spec["fsGroupPolicy"] not in GROUP_POLICIES:
-        yield fields.not_supported("spec.fsGroupPolicy", spec["fsGroupPolicy"], GROUP_POLICIES)
+    yield from rules.errors(_DRIVER, spec, "spec")
     for mode in spec["volumeLifecycleModes"]:
         if mode not in LIFECYCLE_MODES:
             yield fields.not_supported("spec.volumeLifecycleModes", mode, LIFECYCLE_MODES)
@@ -71,12 +80,8 @@ def _driver_errors(spec: Object) -> Errors:
             yield fields.duplicate(f"{path}.audience", audience)
             continue
         audiences.add(audience)
-        seconds = token.get("expirationSeconds")
-        if seconds is not None and not MIN_TOKEN_SECONDS <= seconds <= MAX_TOKEN_SECONDS:
-            yield fields.invalid(f"{path}.expirationSeconds", seconds, "must be from 10 minutes to 2^32 seconds")
-    period = spec.get("nodeAllocatableUpdatePeriodSeconds")
-    if period is not None and period < MIN_UPDATE_PERIOD_SECONDS:
-        yield fields.invalid("spec.nodeAllocatableUpdatePeriodSeconds", period, "must be 10 or more")
+        yield from rules.errors(_TOKEN, token, path)
+    yield from rules.errors(_PERIOD, spec, "spec")
     if "serviceAccountTokenInSecrets" in spec and not tokens:
         value = spec["serviceAccountTokenInSecrets"]
         yield fields.invalid("spec.serviceAccountTokenInSecrets", value, "means nothing without tokenRequests")
@@ -117,9 +122,7 @@ def _node_errors(drivers: list[Object]) -> Errors:
             yield fields.required(f"{path}.nodeID")
         elif len(node_id.encode()) > MAX_NODE_ID:
             yield fields.invalid(f"{path}.nodeID", node_id, f"must be no more than {MAX_NODE_ID} characters")
-        count = (driver.get("allocatable") or {}).get("count")
-        if count is not None and count < 0:
-            yield fields.invalid(f"{path}.allocatable.count", count, "must be greater than or equal to 0")
+        yield from rules.errors(_ALLOCATABLE, driver.get("allocatable") or {}, f"{path}.allocatable")
         if name in seen:
             yield fields.duplicate(f"{path}.name", name)
         seen.add(name)
@@ -130,8 +133,7 @@ def _node_errors(drivers: list[Object]) -> Errors:
                 yield fields.required(path, "a topology key must not be empty")
             if position in again:
                 yield fields.duplicate(path, key)
-            for sentence in names.qualified_name(key):
-                yield fields.invalid(path, key, sentence)
+            yield from fields.malformed(path, key, names.qualified_name(key))
 
 
 class CSIStorageCapacity(Strategy):
@@ -159,9 +161,7 @@ class CSIStorageCapacity(Strategy):
 def _capacity_errors(obj: Object) -> Errors:
     if (topology := obj.get("nodeTopology")) is not None:
         yield from selectors.validate(topology, "nodeTopology")
-    storage_class = obj.get("storageClassName", "")
-    for sentence in names.dns_subdomain(storage_class):
-        yield fields.invalid("storageClassName", storage_class, sentence)
+    yield from rules.errors(_CAPACITY, obj, "")
     capacity = obj.get("capacity")
     if capacity is not None and read_amount(capacity) < ZERO:
         yield fields.invalid("capacity", capacity, "must be greater than or equal to 0")
@@ -199,9 +199,7 @@ class VolumeAttachment(StatusStrategy):
 
 def _spec_errors(spec: Object) -> Errors:
     yield from volume_sources.csi_driver_name(spec.get("attacher", ""), "spec.attacher")
-    node = spec.get("nodeName", "")
-    for sentence in names.dns_subdomain(node):
-        yield fields.invalid("spec.nodeName", node, sentence)
+    yield from rules.errors(_ATTACHMENT, spec, "spec")
 
     source = spec.get("source") or {}
     volume, inline = source.get("persistentVolumeName"), source.get("inlineVolumeSpec")
@@ -214,8 +212,8 @@ def _spec_errors(spec: Object) -> Errors:
         yield from persistentvolume.inline_errors(inline, "spec.source.inlineVolumeSpec")
     elif not volume:
         yield fields.required("spec.source.persistentVolumeName", "must not be empty")
-    for sentence in names.dns_subdomain(volume) if volume is not None else ():
-        yield fields.invalid("spec.source.persistentVolumeName", volume, sentence)
+    if volume is not None:
+        yield from fields.malformed("spec.source.persistentVolumeName", volume, names.dns_subdomain(volume))
 
 
 def _status_errors(status: Object) -> Errors:
@@ -226,5 +224,4 @@ def _status_errors(status: Object) -> Errors:
         error = status.get(name) or {}
         if len(error.get("message", "").encode()) > MAX_MESSAGE:
             yield fields.too_long(f"status.{name}.message", MAX_MESSAGE)
-        if error.get("errorCode", 0) < 0:
-            yield fields.invalid(f"status.{name}.errorCode", error["errorCode"], "must be greater than or equal to 0")
+        yield from rules.errors(_ATTACH_ERROR, error, f"status.{name}")

@@ -165,7 +165,7 @@ def _validate(event: Object, *, controller: str) -> FieldErrors:
     reporter = event.get("reportingComponent", "")
     if not reporter:
         errors.append(fields.required(controller))
-    errors += [fields.invalid(controller, reporter, problem) for problem in names.qualified_name(reporter)]
+    errors += fields.malformed(controller, reporter, names.qualified_name(reporter))
     for key in ("reportingInstance", "action", "reason"):
         value = event.get(key, "")
         if not value:

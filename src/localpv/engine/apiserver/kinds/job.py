@@ -11,42 +11,24 @@ from collections.abc import Collection
 from localpv.api import fields, names, selectors
 from localpv.api.fields import FieldErrors
 from localpv.api.objects import Object
-from localpv.engine.apiserver.kinds import job_status, pod_spec
+from localpv.engine.apiserver.kinds import job_status, pod_spec, rules
 from localpv.engine.apiserver.kinds import workload_common as common
+from localpv.engine.apiserver.kinds.checks import without
+from localpv.engine.apiserver.kinds.rules import Field
 
 _MAX_RULES = 20
 _MAX_EXIT_CODES = 255
 _MAX_INDEXES_TEXT = 64 * 1024
 _ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
-_STATUSES = ("False", "True", "Unknown")
+_EXIT_CODES = (Field("operator", required="In or NotIn", enum=("In", "NotIn")),)
+_POD_CONDITION = (
+    Field("type", form=names.qualified_name, unset=""),
+    Field("status", enum=("False", "True", "Unknown")),
+)
+_MODE = (Field("completionMode", enum=("NonIndexed", "Indexed")),)
 
 
-class MalformedIndexes(ValueError):
-    """A list of completion indexes such as `1,3-5` cannot be read."""
-
-
-_IS_INDEX = re.compile(r"[0-9]{1,10}").fullmatch
-
-
-def intervals(text: str, completions: int) -> list[tuple[int, int]]:
-    """First and last index of each piece of `1,3-5`; they rise, and stay below the number of completions."""
-    found: list[tuple[int, int]] = []
-    last = -1
-    for piece in text.split(",") if text else ():
-        ends = piece.split("-")
-        if len(ends) > 2 or any(_IS_INDEX(end) is None for end in ends):
-            raise MalformedIndexes(f"{piece!r} is neither an index nor two with a dash between")
-        first, final = int(ends[0]), int(ends[-1])
-        if first <= last or (len(ends) == 2 and final <= first):
-            raise MalformedIndexes(f"the indexes do not rise at {piece!r}")
-        if final >= completions:
-            raise MalformedIndexes(f"{final} is not below the number of completions")
-        found.append((first, final))
-        last = final
-    return found
-
-
-def validate(spec: Object) -> FieldErrors:
+def _wrong_policies(spec: Object) -> FieldErrors:
     errors: FieldErrors = []
     failure, success = spec.get("podFailurePolicy"), spec.get("successPolicy")
     if failure is not None:
@@ -64,13 +46,13 @@ def validate(spec: Object) -> FieldErrors:
 
 
 def _wrong_failure_policy(policy: Object, spec: Object, path: str) -> FieldErrors:
-    rules = policy.get("rules", ())
+    given = policy.get("rules", ())
     errors: FieldErrors = []
-    if len(rules) > _MAX_RULES:
-        errors.append(fields.too_many(path, len(rules), _MAX_RULES))
+    if len(given) > _MAX_RULES:
+        errors.append(fields.too_many(path, len(given), _MAX_RULES))
     pod = spec["template"]["spec"]
     containers = {container.get("name") for key in ("containers", "initContainers") for container in pod.get(key, ())}
-    for index, rule in enumerate(rules):
+    for index, rule in enumerate(given):
         errors += _wrong_failure_rule(rule, f"{path}[{index}]", containers, "backoffLimitPerIndex" in spec)
     return errors
 
@@ -89,22 +71,15 @@ def _wrong_failure_rule(rule: Object, path: str, containers: Collection[str], pe
     if len(conditions) > _MAX_RULES:
         errors.append(fields.too_many(f"{path}.onPodConditions", len(conditions), _MAX_RULES))
     for index, pattern in enumerate(conditions):
-        where, kind = f"{path}.onPodConditions[{index}]", pattern.get("type", "")
-        errors += [fields.invalid(f"{where}.type", kind, problem) for problem in names.qualified_name(kind)]
-        if pattern["status"] not in _STATUSES:
-            errors.append(fields.not_supported(f"{where}.status", pattern["status"], _STATUSES))
+        errors += rules.errors(_POD_CONDITION, pattern, f"{path}.onPodConditions[{index}]")
     if (codes is not None) == bool(conditions):
         errors.append(fields.invalid(path, rule, "a rule is about exit codes or about conditions: exactly one of them"))
     return errors
 
 
 def _wrong_exit_codes(codes: Object, path: str, containers: Collection[str]) -> FieldErrors:
-    errors = []
+    errors = [*rules.errors(_EXIT_CODES, codes, path)]
     operator, values = codes.get("operator", ""), codes.get("values", [])
-    if not operator:
-        errors.append(fields.required(f"{path}.operator", "In or NotIn"))
-    elif operator not in ("In", "NotIn"):
-        errors.append(fields.not_supported(f"{path}.operator", operator, ("In", "NotIn")))
     container = codes.get("containerName")
     if container is not None and container not in containers:
         errors.append(fields.invalid(f"{path}.containerName", container, "the template has no container of that name"))
@@ -124,13 +99,13 @@ def _wrong_exit_codes(codes: Object, path: str, containers: Collection[str]) -> 
 
 
 def _wrong_success_policy(policy: Object, spec: Object, path: str) -> FieldErrors:
-    rules = policy.get("rules", ())
+    given = policy.get("rules", ())
     errors: FieldErrors = []
-    if not rules:
+    if not given:
         errors.append(fields.required(path, "at least one rule is needed"))
-    if len(rules) > _MAX_RULES:
-        errors.append(fields.too_many(path, len(rules), _MAX_RULES))
-    for index, rule in enumerate(rules):
+    if len(given) > _MAX_RULES:
+        errors.append(fields.too_many(path, len(given), _MAX_RULES))
+    for index, rule in enumerate(given):
         errors += _wrong_success_rule(rule, spec.get("completions", 0), f"{path}[{index}]")
     return errors
 
@@ -145,8 +120,8 @@ def _wrong_success_rule(rule: Object, completions: int, path: str) -> FieldError
         if len(indexes) > _MAX_INDEXES_TEXT:
             errors.append(fields.too_long(f"{path}.succeededIndexes", _MAX_INDEXES_TEXT))
         try:
-            listed = sum(last - first + 1 for first, last in intervals(indexes, completions))
-        except MalformedIndexes as error:
+            listed = sum(last - first + 1 for first, last in job_status.intervals(indexes, completions))
+        except job_status.MalformedIndexes as error:
             errors.append(fields.invalid(f"{path}.succeededIndexes", indexes, str(error)))
     if count is not None:
         errors += common.nonnegative(rule, path, "succeededCount")
@@ -203,7 +178,7 @@ class Job(common.Workload):
 
     def prepare_for_create(self, obj: Object) -> None:
         """Needs metadata.uid and metadata.name, which the server has set by now."""
-        obj["status"] = {}
+        super().prepare_for_create(obj)
         metadata, spec = obj["metadata"], obj["spec"]
         template = spec["template"]["metadata"]
         if not spec["manualSelector"]:
@@ -307,9 +282,8 @@ def wrong_spec(spec: Object) -> FieldErrors:
         errors.append(fields.required("spec.backoffLimitPerIndex", "maxFailedIndexes needs it"))
     if "managedBy" in spec:
         errors += _wrong_manager(spec["managedBy"])
+    errors += rules.errors(_MODE, spec, "spec")
     mode = spec["completionMode"]
-    if mode not in ("NonIndexed", "Indexed"):
-        errors.append(fields.not_supported("spec.completionMode", mode, ("NonIndexed", "Indexed")))
     if mode == "Indexed":
         errors += _wrong_indexed(spec)
     elif mode == "NonIndexed":
@@ -318,7 +292,7 @@ def wrong_spec(spec: Object) -> FieldErrors:
             for key in ("backoffLimitPerIndex", "maxFailedIndexes")
             if key in spec
         ]
-    errors += validate(spec)
+    errors += _wrong_policies(spec)
     errors += pod_spec.validate_template(spec["template"], "spec.template")
     path, policy = "spec.template.spec.restartPolicy", spec["template"]["spec"].get("restartPolicy", "")
     if policy in ("", "Always"):
@@ -361,7 +335,7 @@ def _wrong_manager(text: str) -> FieldErrors:
     if not domain or not rest:
         errors.append(fields.invalid(path, text, "must be a domain, a slash and a path, such as example.com/manager"))
     else:
-        errors += [fields.invalid(path, domain, problem) for problem in names.dns_subdomain(domain)]
+        errors += fields.malformed(path, domain, names.dns_subdomain(domain))
         if not _IS_PATH(rest):
             errors.append(fields.invalid(path, rest, "has characters that cannot stand in a path"))
     if len(text.encode()) > _MAX_MANAGED_BY:
@@ -378,12 +352,12 @@ def _as_far_as_fixed(old: Object, template: Object) -> Object:
     if not old["spec"].get("suspend") or old.get("status", {}).get("startTime"):
         return before
     metadata = {
-        **_without(before["metadata"], "labels", "annotations"),
+        **without(before["metadata"], "labels", "annotations"),
         **_only(template["metadata"], "labels", "annotations"),
     }
     free = ("nodeSelector", "tolerations", "schedulingGates")
-    pod = {**_without(before["spec"], *free), **_only(template["spec"], *free)}
-    affinity = {**_without(pod.get("affinity") or {}, "nodeAffinity")}
+    pod = {**without(before["spec"], *free), **_only(template["spec"], *free)}
+    affinity = {**without(pod.get("affinity") or {}, "nodeAffinity")}
     new = template["spec"].get("affinity")
     if new is not None:
         pod["affinity"] = affinity | _only(new, "nodeAffinity")
@@ -394,7 +368,3 @@ def _as_far_as_fixed(old: Object, template: Object) -> Object:
 
 def _only(values: Object, *keys: str) -> Object:
     return {key: values[key] for key in keys if key in values}
-
-
-def _without(values: Object, *keys: str) -> Object:
-    return {key: value for key, value in values.items() if key not in keys}

@@ -5,13 +5,38 @@ A rule is only applied when what it speaks of has changed, so that a change of t
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 
 from localpv.api import fields
 from localpv.api.fields import FieldErrors
 from localpv.api.objects import Object
-from localpv.engine.apiserver.kinds import job
 from localpv.engine.apiserver.kinds import workload_common as common
+
+
+class MalformedIndexes(ValueError):
+    """A list of completion indexes such as `1,3-5` cannot be read."""
+
+
+_IS_INDEX = re.compile(r"[0-9]{1,10}").fullmatch
+
+
+def intervals(text: str, completions: int) -> list[tuple[int, int]]:
+    """First and last index of each piece of `1,3-5`; they rise, and stay below the number of completions."""
+    found: list[tuple[int, int]] = []
+    last = -1
+    for piece in text.split(",") if text else ():
+        ends = piece.split("-")
+        if len(ends) > 2 or any(_IS_INDEX(end) is None for end in ends):
+            raise MalformedIndexes(f"{piece!r} is neither an index nor two with a dash between")
+        first, final = int(ends[0]), int(ends[-1])
+        if first <= last or (len(ends) == 2 and final <= first):
+            raise MalformedIndexes(f"the indexes do not rise at {piece!r}")
+        if final >= completions:
+            raise MalformedIndexes(f"{final} is not below the number of completions")
+        found.append((first, final))
+        last = final
+    return found
 
 
 def validate_update(obj: Object, old: Object) -> FieldErrors:
@@ -152,16 +177,16 @@ def _unreadable(text: str, completions: int | None, path: str) -> FieldErrors:
     if completions is None:
         return []
     try:
-        job.intervals(text, completions)
-    except job.MalformedIndexes as error:
+        intervals(text, completions)
+    except MalformedIndexes as error:
         return [fields.invalid(path, text, str(error))]
     return []
 
 
 def _overlap(done: str, failed: str, completions: int) -> bool:
     try:
-        first, second = job.intervals(done, completions), job.intervals(failed, completions)
-    except job.MalformedIndexes:
+        first, second = intervals(done, completions), intervals(failed, completions)
+    except MalformedIndexes:
         return False
     # Both lists rise, so one sweep over the two together meets every pair that could touch.
     merged = sorted(first + second)

@@ -71,7 +71,7 @@ def _label(obj: Object) -> None:
 
 
 def _wrong_finalizer(path: str, name: str) -> FieldErrors:
-    errors = [fields.invalid(path, name, problem) for problem in names.qualified_name(name)]
+    errors = fields.malformed(path, name, names.qualified_name(name))
     if "/" not in name and name not in names.STANDARD_FINALIZERS:
         errors.append(
             fields.invalid(path, name, "needs a domain and a slash in front, or be a finalizer of Kubernetes")

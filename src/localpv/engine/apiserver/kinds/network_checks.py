@@ -108,8 +108,7 @@ def backend(backend: Object, path: str) -> Errors:
     if name and number:
         yield fields.invalid(path, "", "a port has a name or a number, not both")
     elif name:
-        for sentence in checks.port_name(name):
-            yield fields.invalid(f"{path}.service.port.name", name, sentence)
+        yield from fields.malformed(f"{path}.service.port.name", name, checks.port_name(name))
     elif number:
         yield from checks.port_number(number, f"{path}.service.port.number")
     else:
@@ -118,14 +117,12 @@ def backend(backend: Object, path: str) -> Errors:
 
 def _reference(reference: Object, path: str) -> Errors:
     if group := reference.get("apiGroup"):
-        for sentence in names.dns_subdomain(group):
-            yield fields.invalid(f"{path}.apiGroup", group, sentence)
+        yield from fields.malformed(f"{path}.apiGroup", group, names.dns_subdomain(group))
     for key in ("kind", "name"):
         if not reference.get(key):
             yield fields.required(f"{path}.{key}")
             continue
-        for sentence in names.path_segment(reference[key]):
-            yield fields.invalid(f"{path}.{key}", reference[key], sentence)
+        yield from fields.malformed(f"{path}.{key}", reference[key], names.path_segment(reference[key]))
 
 
 _IN_PATHS = ("//", "/./", "/../", "%2f", "%2F")

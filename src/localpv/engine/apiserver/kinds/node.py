@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from localpv.api import fields, names, well_known
 from localpv.api.fields import FieldError, FieldErrors
 from localpv.api.objects import Object
-from localpv.engine.apiserver.kinds import checks
+from localpv.engine.apiserver.kinds import checks, rules
 from localpv.engine.apiserver.kinds.base import StatusStrategy, Strategy
 from localpv.engine.apiserver.kinds.checks import ZERO, read_amount
+from localpv.engine.apiserver.kinds.rules import Field
 
 GENERAL = {
     "beta.kubernetes.io/arch": well_known.ARCHITECTURE,
@@ -48,6 +49,12 @@ def selector_warnings(selector: Object | None, path: str) -> Iterator[str]:
 Errors = Iterator[FieldError]
 
 TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+
+_TAINT = (Field("effect", required=True, enum=TAINT_EFFECTS),)
+_LEASE = (
+    Field("leaseDurationSeconds", least=1, said="must be more than 0"),
+    Field("leaseTransitions", least=0, said="must not be negative"),
+)
 
 
 class Node(StatusStrategy):
@@ -143,14 +150,10 @@ def taint_errors(taints: list[Object], path: str) -> Errors:
     seen: set[tuple[str, str]] = set()
     for index, taint in enumerate(taints):
         key, value, effect = taint.get("key", ""), taint.get("value", ""), taint.get("effect", "")
-        for sentence in names.qualified_name(key):
-            yield fields.invalid(f"{path}[{index}].key", key, sentence)
+        yield from fields.malformed(f"{path}[{index}].key", key, names.qualified_name(key))
         if wrong := names.label_value(value):
             yield fields.invalid(f"{path}[{index}].value", value, "; ".join(wrong))
-        if not effect:
-            yield fields.required(f"{path}[{index}].effect")
-        elif effect not in TAINT_EFFECTS:
-            yield fields.not_supported(f"{path}[{index}].effect", effect, TAINT_EFFECTS)
+        yield from rules.errors(_TAINT, taint, f"{path}[{index}]")
         if (key, effect) in seen:
             yield fields.duplicate(f"{path}[{index}]", taint)
         seen.add((key, effect))
@@ -194,13 +197,7 @@ class Lease(Strategy):
         _without_coordination(obj)
 
     def validate(self, obj: Object) -> FieldErrors:
-        spec = obj["spec"]
-        errors = []
-        if (seconds := spec.get("leaseDurationSeconds")) is not None and seconds <= 0:
-            errors.append(fields.invalid("spec.leaseDurationSeconds", seconds, "must be more than 0"))
-        if (transitions := spec.get("leaseTransitions")) is not None and transitions < 0:
-            errors.append(fields.invalid("spec.leaseTransitions", transitions, "must not be negative"))
-        return errors
+        return list(rules.errors(_LEASE, obj["spec"], "spec"))
 
 
 def _without_coordination(obj: Object) -> None:

@@ -9,12 +9,17 @@ from typing import Any
 from localpv.api import fields, names, objects, volume_affinity, well_known
 from localpv.api.fields import FieldError, FieldErrors
 from localpv.api.objects import Object
-from localpv.engine.apiserver.kinds import checks, node, volume_sources
+from localpv.engine.apiserver.kinds import checks, node, rules, volume_sources
 from localpv.engine.apiserver.kinds.base import Gates, StatusStrategy
+from localpv.engine.apiserver.kinds.rules import Field
 
 Errors = Iterator[FieldError]
 
-RECLAIM_POLICIES = ("Delete", "Recycle", "Retain")
+_RECLAIM = (Field("persistentVolumeReclaimPolicy", enum=("Delete", "Recycle", "Retain"), may_be_empty=True),)
+_CLASS_AND_MODE = (
+    Field("storageClassName", form=names.dns_subdomain, may_be_empty=True),
+    Field("volumeMode", enum=checks.VOLUME_MODES),
+)
 
 
 def default_spec(spec: Object) -> None:
@@ -40,9 +45,7 @@ def spec_errors(spec: Object, path: str, *, volume_name: str, has_affinity: bool
     for resource, amount in capacity.items():
         yield from checks.positive(amount, f"{path}.capacity[{resource}]")
 
-    policy = spec.get("persistentVolumeReclaimPolicy", "")
-    if policy and policy not in RECLAIM_POLICIES:
-        yield fields.not_supported(f"{path}.persistentVolumeReclaimPolicy", policy, RECLAIM_POLICIES)
+    yield from rules.errors(_RECLAIM, spec, path)
     if (affinity := spec.get("nodeAffinity")) is not None:
         yield from volume_affinity.field_errors(affinity, f"{path}.nodeAffinity")
 
@@ -50,14 +53,11 @@ def spec_errors(spec: Object, path: str, *, volume_name: str, has_affinity: bool
     if not has_affinity and "local" in spec and volume_sources.of_volume(spec) == "local":
         why = "a local volume is on one node: say which with required node affinity"
         yield fields.required(f"{path}.nodeAffinity", why)
-    if policy == "Recycle" and _is_root(spec.get("hostPath")):
+    if spec.get("persistentVolumeReclaimPolicy") == "Recycle" and _is_root(spec.get("hostPath")):
         why = "recycling a hostPath of '/' would delete the node's own files"
         yield fields.forbidden(f"{path}.persistentVolumeReclaimPolicy", why)
 
-    if storage_class := spec.get("storageClassName"):
-        for sentence in names.dns_subdomain(storage_class):
-            yield fields.invalid(f"{path}.storageClassName", storage_class, sentence)
-    yield from checks.volume_mode(spec.get("volumeMode"), f"{path}.volumeMode")
+    yield from rules.errors(_CLASS_AND_MODE, spec, path)
     yield from _attributes_class(spec, path)
 
 
@@ -102,8 +102,8 @@ def _attributes_class(spec: Object, path: str) -> Errors:
         return
     if not name:
         yield fields.required(f"{path}.volumeAttributesClassName", "leave it out, or name a class")
-    for sentence in names.dns_subdomain(name) if name else ():
-        yield fields.invalid(f"{path}.volumeAttributesClassName", name, sentence)
+    if name:
+        yield from fields.malformed(f"{path}.volumeAttributesClassName", name, names.dns_subdomain(name))
     if "csi" not in spec:
         yield fields.required(f"{path}.csi", "only CSI volumes have an attributes class")
 

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from localpv.api import fields, names, quantity, selectors, well_known
 from localpv.api.fields import FieldError, FieldErrors
 from localpv.api.objects import Object
-from localpv.engine.apiserver.kinds import checks
+from localpv.engine.apiserver.kinds import checks, rules
 from localpv.engine.apiserver.kinds.base import StatusStrategy
 from localpv.engine.apiserver.kinds.checks import ZERO, read_amount
+from localpv.engine.apiserver.kinds.rules import Field
 
 Errors = Iterator[FieldError]
 
@@ -19,6 +20,17 @@ RESIZE_STATES = (
     "NodeResizeInProgress",
     "NodeResizeInfeasible",
     "NodeResizePending",
+)
+
+_SPEC = (
+    Field("storageClassName", form=names.dns_subdomain, may_be_empty=True),
+    Field("volumeAttributesClassName", form=names.dns_subdomain, may_be_empty=True),
+    Field("volumeMode", enum=checks.VOLUME_MODES),
+)
+_DATA_SOURCE = (Field("name", required=True), Field("kind", required=True))
+_DATA_SOURCE_PLACE = (
+    Field("apiGroup", form=names.dns_subdomain, may_be_empty=True),
+    Field("namespace", form=names.dns_label, may_be_empty=True),
 )
 
 
@@ -86,10 +98,7 @@ def _spec_errors(spec: Object, path: str) -> Errors:
     else:
         yield from checks.positive(asked, f"{path}.resources[storage]")
 
-    for name in ("storageClassName", "volumeAttributesClassName"):
-        for sentence in names.dns_subdomain(spec[name]) if spec.get(name) else ():
-            yield fields.invalid(f"{path}.{name}", spec[name], sentence)
-    yield from checks.volume_mode(spec.get("volumeMode"), f"{path}.volumeMode")
+    yield from rules.errors(_SPEC, spec, path)
     yield from _data_sources(spec, path)
 
 
@@ -139,18 +148,11 @@ def _data_sources(spec: Object, path: str) -> Errors:
 
 
 def _data_source(value: Object, path: str) -> Errors:
-    for name in ("name", "kind"):
-        if not value.get(name):
-            yield fields.required(f"{path}.{name}")
-    group = value.get("apiGroup", "")
-    if not group and value.get("kind") != "PersistentVolumeClaim":
+    yield from rules.errors(_DATA_SOURCE, value, path)
+    if not value.get("apiGroup") and value.get("kind") != "PersistentVolumeClaim":
         why = "without apiGroup only a PersistentVolumeClaim can be meant"
         yield fields.invalid(path, value.get("kind", ""), why)
-    for sentence in names.dns_subdomain(group) if group else ():
-        yield fields.invalid(f"{path}.apiGroup", group, sentence)
-    namespace = value.get("namespace")
-    for sentence in names.dns_label(namespace) if namespace else ():
-        yield fields.invalid(f"{path}.namespace", namespace, sentence)
+    yield from rules.errors(_DATA_SOURCE_PLACE, value, path)
 
 
 # Updates. A claim stays what it was, so that quotas and limits cannot be talked around; a bound one may grow.
@@ -231,8 +233,7 @@ def _status_errors(obj: Object) -> Errors:
 
 def _resource_name(resource: str, path: str) -> Errors:
     wrong = names.qualified_name(resource)
-    for sentence in wrong:
-        yield fields.invalid(path, resource, sentence)
+    yield from fields.malformed(path, resource, wrong)
     domain = resource.rpartition("/")[0]
     if not wrong and resource != "storage" and (not domain or domain.endswith("kubernetes.io")):
         yield fields.not_supported(path, resource, ("storage",))

@@ -10,14 +10,20 @@ from dataclasses import dataclass
 from localpv.api import fields, names
 from localpv.api.fields import FieldError
 from localpv.api.objects import Object
-from localpv.engine.apiserver.kinds import checks, pod_env, pod_resources, pod_security
+from localpv.engine.apiserver.kinds import checks, pod_env, pod_resources, pod_security, rules
 from localpv.engine.apiserver.kinds.checks import has_backstep, inside
 from localpv.engine.apiserver.kinds.pod_volumes import PULL_POLICIES
+from localpv.engine.apiserver.kinds.rules import Field
 
 Errors = Iterator[FieldError]
 
 PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _COUNTS = ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold")
+_PROBE = (
+    *(Field(name, least=0) for name in _COUNTS),
+    Field("terminationGracePeriodSeconds", least=1, said="must be greater than 0"),
+)
+_HTTP = (Field("scheme", enum=("HTTP", "HTTPS"), unset=""),)
 _HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
 
 
@@ -33,12 +39,8 @@ def probe_errors(container: Object, path: str, *, grace: int | None) -> Errors:
 
 def _probe(probe: Object, path: str, name: str) -> Errors:
     yield from _handler(probe, path, grace=None)
-    for count in _COUNTS:
-        if probe.get(count, 0) < 0:
-            yield fields.invalid(f"{path}.{count}", probe[count], "must be greater than or equal to 0")
+    yield from rules.errors(_PROBE, probe, path)
     grace = probe.get("terminationGracePeriodSeconds")
-    if grace is not None and grace <= 0:
-        yield fields.invalid(f"{path}.terminationGracePeriodSeconds", grace, "must be greater than 0")
     if name == "readinessProbe":
         if grace is not None:
             why = "means nothing for readiness: nothing is ended"
@@ -73,11 +75,11 @@ def _action(name: str, action: Object, path: str, *, grace: int | None) -> Error
 
 
 def _http(action: Object, path: str) -> Errors:
-    if action.get("scheme") not in ("HTTP", "HTTPS"):
-        yield fields.not_supported(f"{path}.scheme", action.get("scheme"), ("HTTP", "HTTPS"))
+    yield from rules.errors(_HTTP, action, path)
     for header in action.get("httpHeaders") or ():
-        for sentence in checks.header(header.get("name", "")):
-            yield fields.invalid(f"{path}.httpHeaders", header.get("name", ""), sentence)
+        yield from fields.malformed(
+            f"{path}.httpHeaders", header.get("name", ""), checks.header(header.get("name", ""))
+        )
 
 
 PROPAGATIONS = ("Bidirectional", "HostToContainer", "None")
@@ -179,9 +181,20 @@ def _devices(devices: list[Object], path: str, volumes: Mapping[str, Object], mo
             yield fields.invalid(f"{at}.devicePath", place, "volumeMounts mounts a volume here")
 
 
-MESSAGE_POLICIES = ("File", "FallbackToLogsOnError")
-PROTOCOLS = ("SCTP", "TCP", "UDP")
-RESTART_POLICIES = ("Always", "Never", "OnFailure")
+_CONTAINER = (
+    Field("name", required=True, form=names.dns_label),
+    Field("image", required=True),
+    Field("terminationMessagePolicy", enum=("File", "FallbackToLogsOnError"), unset=""),
+    Field("imagePullPolicy", enum=PULL_POLICIES, unset=""),
+)
+_PORT = (
+    Field("containerPort", required=True, least=1, most=65535),
+    Field("hostPort", least=1, most=65535, may_be_empty=True),
+    Field("protocol", enum=("SCTP", "TCP", "UDP")),
+)
+_RESTART = (Field("restartPolicy", enum=("Always", "Never", "OnFailure")),)
+_RESTART_RULE = (Field("action", enum=("Restart",), unset=""),)
+_EXIT_CODES = (Field("operator", enum=("In", "NotIn"), unset=""),)
 RESIZE_POLICIES = ("NotRequired", "RestartContainer")
 _NOT_EPHEMERAL = (
     "lifecycle",
@@ -236,20 +249,7 @@ def errors(spec: Object, path: str, around: Surroundings) -> Errors:
 
 
 def _common(container: Object, path: str, around: Surroundings) -> Errors:
-    name = container.get("name", "")
-    if not name:
-        yield fields.required(f"{path}.name")
-    else:
-        for sentence in names.dns_label(name):
-            yield fields.invalid(f"{path}.name", name, sentence)
-    if not container.get("image"):
-        yield fields.required(f"{path}.image")
-    message = container.get("terminationMessagePolicy", "")
-    if message not in MESSAGE_POLICIES:
-        yield fields.not_supported(f"{path}.terminationMessagePolicy", message, MESSAGE_POLICIES)
-    pull = container.get("imagePullPolicy", "")
-    if pull not in PULL_POLICIES:
-        yield fields.not_supported(f"{path}.imagePullPolicy", pull, PULL_POLICIES)
+    yield from rules.errors(_CONTAINER, container, path)
     if "ports" in container:
         yield from _ports(container["ports"], f"{path}.ports")
     if "env" in container or "envFrom" in container:
@@ -276,19 +276,11 @@ def _ports(ports: list[Object], path: str) -> Errors:
         at, name = f"{path}[{index}]", port.get("name", "")
         if name:
             wrong = checks.port_name(name)
-            for sentence in wrong:
-                yield fields.invalid(f"{at}.name", name, sentence)
+            yield from fields.malformed(f"{at}.name", name, wrong)
             if not wrong and name in taken:
                 yield fields.duplicate(f"{at}.name", name)
             taken.add(name)
-        if not port.get("containerPort"):
-            yield fields.required(f"{at}.containerPort")
-        else:
-            yield from checks.port_number(port["containerPort"], f"{at}.containerPort")
-        if port.get("hostPort"):
-            yield from checks.port_number(port["hostPort"], f"{at}.hostPort")
-        if port.get("protocol") not in PROTOCOLS:
-            yield fields.not_supported(f"{at}.protocol", port.get("protocol"), PROTOCOLS)
+        yield from rules.errors(_PORT, port, at)
 
 
 def _host_ports(container: Object, path: str, taken: set[tuple[str, str, int]]) -> Errors:
@@ -319,19 +311,17 @@ def _resize(policies: list[Object], path: str, restart_policy: str) -> Errors:
 
 
 def _restart(container: Object, path: str) -> Errors:
-    policy, rules = container.get("restartPolicy"), container.get("restartPolicyRules") or []
-    if policy is None and rules:
+    restart_rules = container.get("restartPolicyRules") or []
+    if restart_rules and container.get("restartPolicy") is None:
         yield fields.required(f"{path}.restartPolicy", "rules need a policy to fall back on")
-    if policy is not None and policy not in RESTART_POLICIES:
-        yield fields.not_supported(f"{path}.restartPolicy", policy, RESTART_POLICIES)
-    for index, rule in enumerate(rules):
+    yield from rules.errors(_RESTART, container, path)
+    for index, rule in enumerate(restart_rules):
         at, codes = f"{path}.restartPolicyRules[{index}]", rule.get("exitCodes")
-        if rule.get("action") != "Restart":
-            yield fields.not_supported(f"{at}.action", rule.get("action", ""), ("Restart",))
+        yield from rules.errors(_RESTART_RULE, rule, at)
         if codes is None:
             yield fields.required(f"{at}.exitCodes")
-        elif codes.get("operator") not in ("In", "NotIn"):
-            yield fields.not_supported(f"{at}.exitCodes.operator", codes.get("operator", ""), ("In", "NotIn"))
+        else:
+            yield from rules.errors(_EXIT_CODES, codes, f"{at}.exitCodes")
 
 
 def _init(container: Object, path: str, around: Surroundings) -> Errors:

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from localpv.api import fields, names, quantity
 from localpv.api.fields import FieldError
 from localpv.api.objects import Object
-from localpv.engine.apiserver.kinds import checks
+from localpv.engine.apiserver.kinds import checks, rules
 from localpv.engine.apiserver.kinds.checks import ZERO, no_backsteps, read_amount
+from localpv.engine.apiserver.kinds.rules import Field
 
 Errors = Iterator[FieldError]
 
@@ -57,8 +58,9 @@ def field_ref(reference: Object, path: str, allowed: tuple[str, ...]) -> Errors:
         if parent not in ("metadata.annotations", "metadata.labels"):
             yield fields.invalid(f"{path}.fieldPath", field, "only labels and annotations can be picked by key")
             return
-        for sentence in names.qualified_name(key.lower() if parent == "metadata.annotations" else key):
-            yield fields.invalid(path, key, sentence)
+        yield from fields.malformed(
+            path, key, names.qualified_name(key.lower() if parent == "metadata.annotations" else key)
+        )
     elif field not in _KNOWN:
         yield fields.invalid(f"{path}.fieldPath", field, "this field of a pod cannot be read from inside")
     elif field not in allowed:
@@ -83,17 +85,22 @@ def resource_ref(reference: Object, path: str, *, in_volume: bool) -> Errors:
             yield fields.invalid(f"{path}.divisor", resource, f"must be one of {', '.join(sorted(allowed))}")
 
 
+_VARIABLE = (Field("name", required=True, form=checks.variable),)
+_KEY = (Field("name", form=names.dns_subdomain, unset=""), Field("key", required=True, form=names.config_map_key))
+_FILE_KEY = (
+    Field("key", required=True, form=checks.variable),
+    Field("volumeName", required=True, form=names.dns_label),
+    Field("path", required=True),
+)
+_PREFIX = (Field("prefix", form=checks.variable, may_be_empty=True),)
+_NAMED = (Field("name", required=True, form=names.dns_subdomain),)
 SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
 
 
 def errors(container: Object, path: str) -> Errors:
     for index, variable in enumerate(container.get("env") or ()):
-        at, name = f"{path}.env[{index}]", variable.get("name", "")
-        if not name:
-            yield fields.required(f"{at}.name")
-        else:
-            for sentence in checks.variable(name):
-                yield fields.invalid(f"{at}.name", name, sentence)
+        at = f"{path}.env[{index}]"
+        yield from rules.errors(_VARIABLE, variable, at)
         if (source := variable.get("valueFrom")) is not None:
             yield from _value_from(source, f"{at}.valueFrom", has_value=bool(variable.get("value")))
     for index, source in enumerate(container.get("envFrom") or ()):
@@ -107,9 +114,10 @@ def _value_from(source: Object, path: str, *, has_value: bool) -> Errors:
         yield from resource_ref(resource, f"{path}.resourceFieldRef", in_volume=False)
     for name in ("configMapKeyRef", "secretKeyRef"):
         if (key := source.get(name)) is not None:
-            yield from _key(key, f"{path}.{name}")
+            yield from rules.errors(_KEY, key, f"{path}.{name}")
     if (file := source.get("fileKeyRef")) is not None:
-        yield from _file_key(file, f"{path}.fileKeyRef")
+        yield from rules.errors(_FILE_KEY, file, f"{path}.fileKeyRef")
+        yield from no_backsteps(file.get("path", ""), f"{path}.fileKeyRef.path")
     given = sum(name in source for name in SOURCES)
     if not given:
         yield fields.invalid(path, "", f"needs one of {', '.join(SOURCES)}")
@@ -119,44 +127,12 @@ def _value_from(source: Object, path: str, *, has_value: bool) -> Errors:
         yield fields.invalid(path, "", "a variable takes its value from one place")
 
 
-def _key(reference: Object, path: str) -> Errors:
-    for sentence in names.dns_subdomain(reference.get("name", "")):
-        yield fields.invalid(f"{path}.name", reference.get("name", ""), sentence)
-    key = reference.get("key", "")
-    if not key:
-        yield fields.required(f"{path}.key")
-    else:
-        for sentence in names.config_map_key(key):
-            yield fields.invalid(f"{path}.key", key, sentence)
-
-
-def _file_key(reference: Object, path: str) -> Errors:
-    for name, check in (("key", checks.variable), ("volumeName", names.dns_label)):
-        value = reference.get(name, "")
-        if not value:
-            yield fields.required(f"{path}.{name}")
-        else:
-            for sentence in check(value):
-                yield fields.invalid(f"{path}.{name}", value, sentence)
-    if not reference.get("path"):
-        yield fields.required(f"{path}.path")
-    else:
-        yield from no_backsteps(reference["path"], f"{path}.path")
-
-
 def _from(source: Object, path: str, index: int) -> Errors:
     at = f"{path}[{index}]"
-    prefix = source.get("prefix", "")
-    for sentence in checks.variable(prefix) if prefix else ():
-        yield fields.invalid(f"{at}.prefix", prefix, sentence)
+    yield from rules.errors(_PREFIX, source, at)
     given = [name for name in ("configMapRef", "secretRef") if name in source]
     for name in given:
-        target = source[name].get("name", "")
-        if not target:
-            yield fields.required(f"{at}.{name}.name")
-        else:
-            for sentence in names.dns_subdomain(target):
-                yield fields.invalid(f"{at}.{name}.name", target, sentence)
+        yield from rules.errors(_NAMED, source[name], f"{at}.{name}")
     if len(given) != 1:
         yield fields.invalid(path, "", "needs one of configMapRef and secretRef")
 

@@ -38,8 +38,7 @@ def errors(resources: Object, path: str, *, claims: frozenset[str], of_pod: bool
 
 def _container_resource(name: str, path: str) -> Errors:
     wrong = names.qualified_name(name)
-    for sentence in wrong:
-        yield fields.invalid(path, name, sentence)
+    yield from fields.malformed(path, name, wrong)
     if not wrong and "/" not in name and name not in STANDARD and not name.startswith(_HUGE_PAGES):
         yield fields.invalid(path, name, "is no resource of containers; resources of your own need a domain in front")
     elif not wrong and not is_native(name) and not is_extended(name):
@@ -48,8 +47,7 @@ def _container_resource(name: str, path: str) -> Errors:
 
 def _pod_resource(name: str, path: str) -> Errors:
     wrong = names.qualified_name(name)
-    for sentence in wrong:
-        yield fields.invalid(path, name, sentence)
+    yield from fields.malformed(path, name, wrong)
     if wrong or name.startswith(_HUGE_PAGES):
         return
     if "/" in name or name in _OF_OTHERS:
@@ -114,8 +112,8 @@ def _claims(entries: list[Object], path: str, known: frozenset[str]) -> Errors:
         if not name:
             yield fields.required(at)
             continue
-        for sentence in names.dns_label(request) if request else ():
-            yield fields.invalid(f"{at}.request", request, sentence)
+        if request:
+            yield from fields.malformed(f"{at}.request", request, names.dns_label(request))
         # All of a claim overlaps with each part of it.
         parts = seen.setdefault(name, set())
         if (parts and not request) or not parts.isdisjoint(("", request)):

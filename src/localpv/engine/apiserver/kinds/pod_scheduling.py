@@ -9,14 +9,26 @@ from localpv.api import fields, names, node_selector, selectors
 from localpv.api.fields import FieldError
 from localpv.api.node_selector import PREFERRED, REQUIRED
 from localpv.api.objects import Object
+from localpv.engine.apiserver.kinds import rules
 from localpv.engine.apiserver.kinds.node import TAINT_EFFECTS
+from localpv.engine.apiserver.kinds.rules import Field
 
 Errors = Iterator[FieldError]
 
 _is_label_value = re.compile(r".*\.matchExpressions\[\d+\]\.values\[\d+\]").fullmatch
 
-UNSATISFIABLE = ("DoNotSchedule", "ScheduleAnyway")
-INCLUSION = ("Honor", "Ignore")
+_WEIGHT = (Field("weight", least=1, most=100, unset=0),)
+_TOLERATION = (Field("effect", enum=TAINT_EFFECTS, may_be_empty=True),)
+_SPREAD = (
+    Field("maxSkew", least=1, said="must be greater than zero", unset=0),
+    Field("topologyKey", required="must not be empty"),
+    Field("whenUnsatisfiable", enum=("DoNotSchedule", "ScheduleAnyway"), unset=""),
+)
+_DOMAINS = (Field("minDomains", least=1, said="must be greater than zero"),)
+_INCLUSION = (
+    Field("nodeAffinityPolicy", enum=("Honor", "Ignore")),
+    Field("nodeTaintsPolicy", enum=("Honor", "Ignore")),
+)
 
 
 def errors(spec: Object, path: str) -> Errors:
@@ -29,13 +41,13 @@ def errors(spec: Object, path: str) -> Errors:
         yield from _spread(constraints, f"{path}.topologySpreadConstraints")
     for index, gate in enumerate(spec.get("readinessGates") or ()):
         condition = gate.get("conditionType", "")
-        for sentence in names.qualified_name(condition):
-            yield fields.invalid(f"{path}.readinessGates[{index}].conditionType", condition, sentence)
+        yield from fields.malformed(
+            f"{path}.readinessGates[{index}].conditionType", condition, names.qualified_name(condition)
+        )
     seen: set[str] = set()
     for index, gate in enumerate(spec.get("schedulingGates") or ()):
         name = gate.get("name", "")
-        for sentence in names.qualified_name(name):
-            yield fields.invalid(f"{path}.schedulingGates[{index}]", name, sentence)
+        yield from fields.malformed(f"{path}.schedulingGates[{index}]", name, names.qualified_name(name))
         if name in seen:
             yield fields.duplicate(f"{path}.schedulingGates[{index}]", name)
         seen.add(name)
@@ -47,7 +59,7 @@ def _affinity(affinity: Object, path: str) -> Errors:
         if (required := node.get(REQUIRED)) is not None:
             yield from node_selector.validate(required, f"{at}.{REQUIRED}")
         for index, term in enumerate(node.get(PREFERRED) or ()):
-            yield from _weight(term, f"{at}.{PREFERRED}[{index}]")
+            yield from rules.errors(_WEIGHT, term, f"{at}.{PREFERRED}[{index}]")
             preference = f"{at}.{PREFERRED}[{index}].preference"
             for error in node_selector.validate_term(term.get("preference") or {}, preference):
                 # A preference for a value that no label can have is only never met.
@@ -59,13 +71,8 @@ def _affinity(affinity: Object, path: str) -> Errors:
             yield from _pod_term(term, f"{path}.{name}.{REQUIRED}[{index}]")
         for index, term in enumerate(pods.get(PREFERRED) or ()):
             at = f"{path}.{name}.{PREFERRED}[{index}]"
-            yield from _weight(term, at)
+            yield from rules.errors(_WEIGHT, term, at)
             yield from _pod_term(term.get("podAffinityTerm") or {}, f"{at}.podAffinityTerm")
-
-
-def _weight(term: Object, path: str) -> Errors:
-    if not 1 <= term.get("weight", 0) <= 100:
-        yield fields.invalid(f"{path}.weight", term.get("weight", 0), "must be from 1 to 100")
 
 
 def _pod_term(term: Object, path: str) -> Errors:
@@ -73,14 +80,12 @@ def _pod_term(term: Object, path: str) -> Errors:
         if (selector := term.get(name)) is not None:
             yield from selectors.validate(selector, f"{path}.{name}")
     for namespace in term.get("namespaces") or ():
-        for sentence in names.dns_label(namespace):
-            yield fields.invalid(f"{path}.namespace", namespace, sentence)
+        yield from fields.malformed(f"{path}.namespace", namespace, names.dns_label(namespace))
     yield from _label_keys(term, path)
     key = term.get("topologyKey", "")
     if not key:
         yield fields.required(f"{path}.topologyKey", "must not be empty")
-    for sentence in names.qualified_name(key):
-        yield fields.invalid(f"{path}.topologyKey", key, sentence)
+    yield from fields.malformed(f"{path}.topologyKey", key, names.qualified_name(key))
 
 
 def _label_keys(term: Object, path: str) -> Errors:
@@ -92,8 +97,7 @@ def _label_keys(term: Object, path: str) -> Errors:
             yield fields.forbidden(f"{path}.{name}", "goes with labelSelector only")
         elif keys:
             for index, key in enumerate(keys):
-                for sentence in names.qualified_name(key):
-                    yield fields.invalid(f"{path}.{name}[{index}]", key, sentence)
+                yield from fields.malformed(f"{path}.{name}[{index}]", key, names.qualified_name(key))
     matched = {key: index for index, key in reversed([*enumerate(term.get("matchLabelKeys") or ())])}
     mismatched = set(term.get("mismatchLabelKeys") or ())
     if selector is not None:
@@ -115,8 +119,8 @@ def toleration_errors(tolerations: list[Object], path: str) -> Errors:
         at = f"{path}[{index}]"
         key, value = toleration.get("key", ""), toleration.get("value", "")
         operator, effect = toleration.get("operator", ""), toleration.get("effect", "")
-        for sentence in names.qualified_name(key) if key else ():
-            yield fields.invalid(f"{at}.key", key, sentence)
+        if key:
+            yield from fields.malformed(f"{at}.key", key, names.qualified_name(key))
         if not key and operator != "Exists":
             yield fields.invalid(
                 f"{at}.operator", operator, "must be Exists where no key is given, which means every taint"
@@ -131,8 +135,7 @@ def toleration_errors(tolerations: list[Object], path: str) -> Errors:
                 yield fields.invalid(f"{at}.operator", value, "Exists takes no value")
         else:
             yield fields.not_supported(f"{at}.operator", operator, ("Equal", "Exists"))
-        if effect and effect not in TAINT_EFFECTS:
-            yield fields.not_supported(f"{at}.effect", effect, TAINT_EFFECTS)
+        yield from rules.errors(_TOLERATION, toleration, at)
 
 
 def _spread(constraints: list[Object], path: str) -> Errors:
@@ -142,22 +145,14 @@ def _spread(constraints: list[Object], path: str) -> Errors:
     for index, constraint in enumerate(constraints):
         at = f"{path}[{index}]"
         key, action = constraint.get("topologyKey", ""), constraint.get("whenUnsatisfiable", "")
-        if constraint.get("maxSkew", 0) <= 0:
-            yield fields.invalid(f"{at}.maxSkew", constraint.get("maxSkew", 0), "must be greater than zero")
-        if not key:
-            yield fields.required(f"{at}.topologyKey", "must not be empty")
-        if action not in UNSATISFIABLE:
-            yield fields.not_supported(f"{at}.whenUnsatisfiable", action, UNSATISFIABLE)
+        yield from rules.errors(_SPREAD, constraint, at)
         if index in again:
             yield fields.duplicate(f"{at}.{{topologyKey, whenUnsatisfiable}}", f"{{{key}, {action}}}")
         domains = constraint.get("minDomains")
-        if domains is not None and domains <= 0:
-            yield fields.invalid(f"{at}.minDomains", domains, "must be greater than zero")
+        yield from rules.errors(_DOMAINS, constraint, at)
         if domains is not None and action != "DoNotSchedule":
             yield fields.invalid(f"{at}.minDomains", domains, "goes with whenUnsatisfiable: DoNotSchedule only")
-        for name in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
-            if name in constraint and constraint[name] not in INCLUSION:
-                yield fields.not_supported(f"{at}.{name}", constraint[name], INCLUSION)
+        yield from rules.errors(_INCLUSION, constraint, at)
         yield from _label_keys(constraint, at)
         if (selector := constraint.get("labelSelector")) is not None:
             yield from selectors.validate(selector, f"{at}.labelSelector")

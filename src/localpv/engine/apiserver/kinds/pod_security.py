@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from localpv.api import fields
 from localpv.api.fields import FieldError
 from localpv.api.objects import Object
-from localpv.engine.apiserver.kinds import checks
+from localpv.engine.apiserver.kinds import checks, rules
 from localpv.engine.apiserver.kinds.checks import inside
+from localpv.engine.apiserver.kinds.rules import Field
 
 Errors = Iterator[FieldError]
 
@@ -19,11 +20,15 @@ _segment = "[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
 _is_sysctl = re.compile(rf"({_segment}[./])*{_segment}").fullmatch
 _IPC_SYSCTLS = ("kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue.")
 
-_CHOICES = {
-    "fsGroupChangePolicy": ("Always", "OnRootMismatch"),
-    "supplementalGroupsPolicy": ("Merge", "Strict"),
-    "seLinuxChangePolicy": ("MountOption", "Recursive"),
-}
+_FS_GROUP = Field("fsGroup", least=0, most=checks.MAX_ID)
+_USER = (Field("runAsUser", least=0, most=checks.MAX_ID), Field("runAsGroup", least=0, most=checks.MAX_ID))
+_POLICIES = (
+    Field("fsGroupChangePolicy", enum=("Always", "OnRootMismatch")),
+    Field("supplementalGroupsPolicy", enum=("Merge", "Strict")),
+    Field("seLinuxChangePolicy", enum=("MountOption", "Recursive")),
+)
+_CONTAINER = (*_USER, Field("procMount", enum=("Default", "Unmasked")))
+_PROFILE = (Field("type", required=True, enum=PROFILE_TYPES),)
 
 
 def pod_errors(spec: Object, path: str) -> Errors:
@@ -31,13 +36,10 @@ def pod_errors(spec: Object, path: str) -> Errors:
     if not context:
         return
     at = f"{path}.securityContext"
-    for name in ("fsGroup", "runAsUser", "runAsGroup"):
-        yield from checks.identity(context.get(name), f"{at}.{name}")
+    yield from rules.errors((_FS_GROUP, *_USER), context, at)
     for index, group in enumerate(context.get("supplementalGroups") or ()):
         yield from checks.identity(group, f"{at}.supplementalGroups[{index}]")
-    for name, choices in _CHOICES.items():
-        if name in context and context[name] not in choices:
-            yield fields.not_supported(f"{at}.{name}", context[name], choices)
+    yield from rules.errors(_POLICIES, context, at)
     yield from _sysctls(context.get("sysctls") or [], f"{at}.sysctls", spec)
     yield from _profiles(context, at)
 
@@ -60,13 +62,9 @@ def namespace_errors(spec: Object, path: str) -> Errors:
 
 
 def container_errors(context: Object, path: str, *, host_users: bool) -> Errors:
-    for name in ("runAsUser", "runAsGroup"):
-        yield from checks.identity(context.get(name), f"{path}.{name}")
-    mount = context.get("procMount")
-    if mount is not None and mount not in ("Default", "Unmasked"):
-        yield fields.not_supported(f"{path}.procMount", mount, ("Default", "Unmasked"))
-    if mount == "Unmasked" and host_users:
-        yield fields.invalid(f"{path}.procMount", mount, "Unmasked goes with hostUsers: false only")
+    yield from rules.errors(_CONTAINER, context, path)
+    if context.get("procMount") == "Unmasked" and host_users:
+        yield fields.invalid(f"{path}.procMount", "Unmasked", "Unmasked goes with hostUsers: false only")
     if context.get("allowPrivilegeEscalation") is False:
         added = (context.get("capabilities") or {}).get("add") or ()
         if context.get("privileged"):
@@ -84,11 +82,8 @@ def _profiles(context: Object, path: str) -> Errors:
 
 
 def _profile(profile: Object, path: str, *, is_path: bool) -> Errors:
+    yield from rules.errors(_PROFILE, profile, path)
     kind, name = profile.get("type", ""), profile.get("localhostProfile")
-    if not kind:
-        yield fields.required(f"{path}.type")
-    elif kind not in PROFILE_TYPES:
-        yield fields.not_supported(f"{path}.type", kind, PROFILE_TYPES)
     if kind == "Localhost":
         if name is None or (not name and not is_path):
             yield fields.required(f"{path}.localhostProfile", "Localhost needs the name of a profile on the node")

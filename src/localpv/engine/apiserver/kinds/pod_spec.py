@@ -16,8 +16,10 @@ from localpv.engine.apiserver.kinds import (
     pod_scheduling,
     pod_security,
     pod_volumes,
+    rules,
 )
 from localpv.engine.apiserver.kinds.checks import ZERO, read_amount, round_up
+from localpv.engine.apiserver.kinds.rules import Field
 
 CONTAINER_LISTS = ("initContainers", "containers", "ephemeralContainers")
 
@@ -121,15 +123,25 @@ def _default_handler(handler: Object) -> None:
 
 Errors = Iterator[FieldError]
 
-RESTART_POLICIES = ("Always", "OnFailure", "Never")
-DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
-PREEMPTION_POLICIES = ("PreemptLowerPriority", "Never")
 SYSTEMS = ("linux", "windows")
 MAX_DEADLINE = 2**31 - 1
 MAX_NAMESERVERS = 3
 MAX_SEARCHES = 32
 MAX_SEARCH_CHARACTERS = 2048
 MAX_HOSTNAME = 64
+
+_NETWORK = (Field("dnsPolicy", enum=("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"), unset=""),)
+_REST = (
+    Field("restartPolicy", enum=("Always", "OnFailure", "Never"), unset=""),
+    Field("preemptionPolicy", enum=("PreemptLowerPriority", "Never")),
+    Field("serviceAccountName", form=names.dns_subdomain, may_be_empty=True),
+    Field("nodeName", form=names.dns_subdomain, may_be_empty=True),
+    Field("hostname", form=names.dns_label, may_be_empty=True),
+    Field("subdomain", form=names.dns_label, may_be_empty=True),
+    Field("priorityClassName", form=names.dns_subdomain, may_be_empty=True),
+    Field("runtimeClassName", form=names.dns_subdomain),
+    Field("activeDeadlineSeconds", least=1, most=MAX_DEADLINE),
+)
 
 
 def errors(spec: Object, path: str, *, pod_name: str = "", is_pod: bool) -> Errors:
@@ -165,15 +177,13 @@ def _resource_claims(claims: list[Object], path: str) -> Errors:
         elif name in taken:
             yield fields.duplicate(f"{at}.name", name)
         else:
-            for sentence in names.dns_label(name):
-                yield fields.invalid(f"{at}.name", name, sentence)
+            yield from fields.malformed(f"{at}.name", name, names.dns_label(name))
             taken.add(name)
         given = [key for key in ("resourceClaimName", "resourceClaimTemplateName") if key in claim]
         if len(given) != 1:
             yield fields.invalid(at, claim, "needs one of resourceClaimName and resourceClaimTemplateName")
         for key in given:
-            for sentence in names.dns_subdomain(claim[key]):
-                yield fields.invalid(f"{at}.{key}", claim[key], sentence)
+            yield from fields.malformed(f"{at}.{key}", claim[key], names.dns_subdomain(claim[key]))
 
 
 def _network(spec: Object, path: str, *, is_pod: bool) -> Errors:
@@ -184,9 +194,8 @@ def _network(spec: Object, path: str, *, is_pod: bool) -> Errors:
                 if (is_pod or host) and host != port.get("containerPort", 0):
                     where = f"{path}.containers[{index}].ports[{place}].hostPort"
                     yield fields.invalid(where, host, "must be the containerPort where hostNetwork is set")
+    yield from rules.errors(_NETWORK, spec, path)
     policy = spec.get("dnsPolicy", "")
-    if policy not in DNS_POLICIES:
-        yield fields.not_supported(f"{path}.dnsPolicy", policy, DNS_POLICIES)
     config = spec.get("dnsConfig")
     if config is not None:
         yield from _dns(config, f"{path}.dnsConfig", needs_server=policy == "None")
@@ -195,8 +204,9 @@ def _network(spec: Object, path: str, *, is_pod: bool) -> Errors:
     for index, alias in enumerate(spec.get("hostAliases") or ()):
         yield from checks.address(alias.get("ip", ""), f"{path}.hostAliases[{index}].ip")
         for place, hostname in enumerate(alias.get("hostnames") or ()):
-            for sentence in names.dns_subdomain(hostname):
-                yield fields.invalid(f"{path}.hostAliases[{index}].hostnames[{place}]", hostname, sentence)
+            yield from fields.malformed(
+                f"{path}.hostAliases[{index}].hostnames[{place}]", hostname, names.dns_subdomain(hostname)
+            )
 
 
 def _dns(config: Object, path: str, *, needs_server: bool) -> Errors:
@@ -215,36 +225,17 @@ def _dns(config: Object, path: str, *, needs_server: bool) -> Errors:
         yield fields.invalid(f"{path}.searches", searches, why)
     for index, search in enumerate(searches):
         # Services of systems that are not Kubernetes have underscores in their names, as in _sip._tcp.
-        for sentence in names.dns_subdomain(search.removesuffix(".").replace("_", "a")) if search != "." else ():
-            yield fields.invalid(f"{path}.searches[{index}]", search, sentence)
+        if search != ".":
+            yield from fields.malformed(
+                f"{path}.searches[{index}]", search, names.dns_subdomain(search.removesuffix(".").replace("_", "a"))
+            )
     for index, option in enumerate(config.get("options") or ()):
         if not option.get("name"):
             yield fields.required(f"{path}.options[{index}]", "an option needs a name")
 
 
 def _rest(spec: Object, path: str) -> Errors:
-    restart = spec.get("restartPolicy", "")
-    if restart not in RESTART_POLICIES:
-        yield fields.not_supported(f"{path}.restartPolicy", restart, RESTART_POLICIES)
-    preemption = spec.get("preemptionPolicy")
-    if preemption is not None and preemption not in PREEMPTION_POLICIES:
-        yield fields.not_supported(f"{path}.preemptionPolicy", preemption, PREEMPTION_POLICIES)
-    for name, check in (
-        ("serviceAccountName", names.dns_subdomain),
-        ("nodeName", names.dns_subdomain),
-        ("hostname", names.dns_label),
-        ("subdomain", names.dns_label),
-        ("priorityClassName", names.dns_subdomain),
-    ):
-        value = spec.get(name)
-        for sentence in check(value) if value else ():
-            yield fields.invalid(f"{path}.{name}", value, sentence)
-    if (runtime := spec.get("runtimeClassName")) is not None:
-        for sentence in names.dns_subdomain(runtime):
-            yield fields.invalid(f"{path}.runtimeClassName", runtime, sentence)
-    deadline = spec.get("activeDeadlineSeconds")
-    if deadline is not None and not 1 <= deadline <= MAX_DEADLINE:
-        yield fields.invalid(f"{path}.activeDeadlineSeconds", deadline, f"must be from 1 to {MAX_DEADLINE}")
+    yield from rules.errors(_REST, spec, path)
     for resource, amount in (spec.get("overhead") or {}).items():
         if read_amount(amount) < ZERO:
             yield fields.invalid(f"{path}.overhead.limits[{resource}]", amount, "must be greater than or equal to 0")
@@ -266,8 +257,7 @@ def _hostname(spec: Object, path: str) -> Errors:
             yield fields.forbidden(at, f"does not go with {name}")
     if len(override) > MAX_HOSTNAME:
         yield fields.too_long(at, MAX_HOSTNAME)
-    for sentence in names.dns_subdomain(override):
-        yield fields.invalid(at, override, sentence)
+    yield from fields.malformed(at, override, names.dns_subdomain(override))
 
 
 def _file_variables(spec: Object, path: str) -> Errors:

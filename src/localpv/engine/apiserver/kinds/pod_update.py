@@ -179,12 +179,10 @@ def status_errors(pod: Object, old: Object) -> Errors:
         if condition.get("observedGeneration", 0) < 0:
             where = f"status.conditions[{index}].observedGeneration"
             yield fields.invalid(where, condition["observedGeneration"], "must not be negative")
-        for sentence in names.qualified_name(kind):
-            yield fields.invalid(f"status.conditions[{index}].Type", kind, sentence)
+        yield from fields.malformed(f"status.conditions[{index}].Type", kind, names.qualified_name(kind))
     nominated = status.get("nominatedNodeName", "")
     if nominated and nominated != before.get("nominatedNodeName", ""):
-        for sentence in names.dns_subdomain(nominated):
-            yield fields.invalid("status.nominatedNodeName", nominated, sentence)
+        yield from fields.malformed("status.nominatedNodeName", nominated, names.dns_subdomain(nominated))
         if spec.get("nodeName"):
             yield fields.forbidden("status.nominatedNodeName", "the pod has a node already")
     if status.get("observedGeneration", 0) < 0:

@@ -11,8 +11,9 @@ from localpv.api import fields, names, selectors
 from localpv.api.fields import FieldError, FieldErrors
 from localpv.api.objects import Object
 from localpv.api.translate import inline
-from localpv.engine.apiserver.kinds import checks, persistentvolumeclaim, pod_env, volume_sources
+from localpv.engine.apiserver.kinds import checks, persistentvolumeclaim, pod_env, rules, volume_sources
 from localpv.engine.apiserver.kinds.checks import ZERO, file_mode, inside, inside_and_not_reserved, read_amount
+from localpv.engine.apiserver.kinds.rules import Field
 from localpv.engine.apiserver.kinds.volume_sources import Source
 
 Errors = Iterator[FieldError]
@@ -20,7 +21,14 @@ Errors = Iterator[FieldError]
 TOKEN_SECONDS = 3600
 MIN_TOKEN_SECONDS = 600
 MAX_TOKEN_SECONDS = 2**32
-KEY_TYPES = ("ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519", "RSA3072", "RSA4096")
+
+_TOKEN_RANGE = "must be from 10 minutes to 2^32 seconds"
+_TOKEN = (Field("expirationSeconds", least=MIN_TOKEN_SECONDS, most=MAX_TOKEN_SECONDS, said=_TOKEN_RANGE),)
+_CERTIFICATE = (
+    Field("signerName", required=True),
+    Field("keyType", enum=("ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519", "RSA3072", "RSA4096"), unset=""),
+    Field("maxExpirationSeconds", least=3600, said="must be 3600 or more"),
+)
 
 
 def _default_projections(volume: Object) -> None:
@@ -107,9 +115,7 @@ def _projected_keys(source: Object, path: str, whole: str, taken: set[str]) -> E
 
 
 def _token(token: Object, path: str, whole: str) -> Errors:
-    seconds = token.get("expirationSeconds", TOKEN_SECONDS)
-    if not MIN_TOKEN_SECONDS <= seconds <= MAX_TOKEN_SECONDS:
-        yield fields.invalid(f"{path}.expirationSeconds", seconds, "must be from 10 minutes to 2^32 seconds")
+    yield from rules.errors(_TOKEN, token, path)
     if not token.get("path"):
         yield fields.required(f"{whole}.path")
     else:
@@ -121,8 +127,7 @@ def _trust_bundle(bundle: Object, path: str) -> Errors:
     if name is not None and signer is not None:
         yield fields.invalid(path, bundle, "name and signerName exclude each other")
     elif name is not None:
-        for sentence in names.dns_subdomain(name.rpartition(":")[2]):
-            yield fields.invalid(f"{path}.name", name, sentence)
+        yield from fields.malformed(f"{path}.name", name, names.dns_subdomain(name.rpartition(":")[2]))
         if "labelSelector" in bundle:
             yield fields.invalid(
                 f"{path}.labelSelector", bundle["labelSelector"], "goes with signerName, not with name"
@@ -140,13 +145,7 @@ def _trust_bundle(bundle: Object, path: str) -> Errors:
 
 
 def _certificate(certificate: Object, path: str, whole: str, taken: set[str]) -> Errors:
-    if not certificate.get("signerName"):
-        yield fields.required(f"{path}.signerName")
-    if certificate.get("keyType") not in KEY_TYPES:
-        yield fields.not_supported(f"{path}.keyType", certificate.get("keyType", ""), KEY_TYPES)
-    seconds = certificate.get("maxExpirationSeconds")
-    if seconds is not None and seconds < 3600:
-        yield fields.invalid(f"{path}.maxExpirationSeconds", seconds, "must be 3600 or more")
+    yield from rules.errors(_CERTIFICATE, certificate, path)
     files = [name for name in ("credentialBundlePath", "keyPath", "certificateChainPath") if certificate.get(name)]
     for name in files:
         yield from inside_and_not_reserved(certificate[name], f"{path}.{name}")
@@ -221,8 +220,7 @@ def _one(volume: Object, path: str, pod_name: str) -> Errors:
     if not name:
         yield fields.required(f"{path}.name")
     else:
-        for sentence in names.dns_label(name):
-            yield fields.invalid(f"{path}.name", name, sentence)
+        yield from fields.malformed(f"{path}.name", name, names.dns_label(name))
     if pod_name and name and "ephemeral" in volume:
         for sentence in names.dns_subdomain(f"{pod_name}-{name}"):
             yield fields.invalid(f"{path}.name", name, f"the claim made for it, {pod_name}-{name}, {sentence}")
@@ -261,8 +259,7 @@ def _csi(value: Object, path: str) -> Errors:
         if not name:
             yield fields.required(f"{path}.nodePublishSecretRef.name")
         else:
-            for sentence in names.dns_subdomain(name):
-                yield fields.invalid(f"{path}.name", name, sentence)
+            yield from fields.malformed(f"{path}.name", name, names.dns_subdomain(name))
 
 
 def _ephemeral(value: Object, path: str) -> Errors:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from localpv.api import fields, names, selectors, well_known
 from localpv.api.fields import FieldErrors
 from localpv.api.objects import Object
+from localpv.engine.apiserver.kinds import rules
 from localpv.engine.apiserver.kinds.base import Strategy
+from localpv.engine.apiserver.kinds.rules import Field
 
 
 class _Rbac(Strategy):
@@ -37,8 +39,23 @@ class ClusterRole(_Rbac):
         return errors
 
 
+_VERBS = (Field("verbs", required="a rule needs at least one verb"),)
+_RESOURCES = (
+    Field("apiGroups", required="a rule about resources needs at least one API group"),
+    Field("resources", required="a rule about resources needs at least one of them"),
+)
+
+
+def _role_ref(*kinds: str) -> tuple[Field, ...]:
+    return (
+        Field("apiGroup", enum=(well_known.RBAC_GROUP,)),
+        Field("kind", enum=kinds, unset=""),
+        Field("name", required=True, form=names.path_segment),
+    )
+
+
 class RoleBinding(_Rbac):
-    role_kinds: tuple[str, ...] = ("Role", "ClusterRole")
+    role_ref = _role_ref("Role", "ClusterRole")
     namespaced = True
 
     def default(self, obj: Object) -> None:
@@ -50,16 +67,7 @@ class RoleBinding(_Rbac):
                 subject["apiGroup"] = well_known.RBAC_GROUP
 
     def validate(self, obj: Object) -> FieldErrors:
-        role = obj["roleRef"]
-        errors: FieldErrors = []
-        if role["apiGroup"] != well_known.RBAC_GROUP:
-            errors.append(fields.not_supported("roleRef.apiGroup", role["apiGroup"], (well_known.RBAC_GROUP,)))
-        if role.get("kind", "") not in self.role_kinds:
-            errors.append(fields.not_supported("roleRef.kind", role.get("kind", ""), self.role_kinds))
-        if name := role.get("name"):
-            errors += [fields.invalid("roleRef.name", name, problem) for problem in names.path_segment(name)]
-        else:
-            errors.append(fields.required("roleRef.name"))
+        errors = [*rules.errors(self.role_ref, obj["roleRef"], "roleRef")]
         for index, subject in enumerate(obj.get("subjects", ())):
             errors += _wrong_subject(subject, f"subjects[{index}]", namespaced=self.namespaced)
         return errors
@@ -72,7 +80,7 @@ class RoleBinding(_Rbac):
 
 
 class ClusterRoleBinding(RoleBinding):
-    role_kinds = ("ClusterRole",)
+    role_ref = _role_ref("ClusterRole")
     namespaced = False
 
 
@@ -85,9 +93,7 @@ def _wrong_rules(obj: Object, *, namespaced: bool) -> FieldErrors:
 
 
 def _wrong_rule(rule: Object, path: str, *, namespaced: bool) -> FieldErrors:
-    errors = []
-    if not rule.get("verbs"):
-        errors.append(fields.required(f"{path}.verbs", "a rule needs at least one verb"))
+    errors = [*rules.errors(_VERBS, rule, path)]
     if urls := rule.get("nonResourceURLs"):
         if namespaced:
             errors.append(fields.invalid(f"{path}.nonResourceURLs", urls, "only a ClusterRole can allow URLs"))
@@ -95,11 +101,7 @@ def _wrong_rule(rule: Object, path: str, *, namespaced: bool) -> FieldErrors:
             why = "a rule is either about resources or about URLs, not both"
             errors.append(fields.invalid(f"{path}.nonResourceURLs", urls, why))
         return errors
-    if not rule.get("apiGroups"):
-        errors.append(fields.required(f"{path}.apiGroups", "a rule about resources needs at least one API group"))
-    if not rule.get("resources"):
-        errors.append(fields.required(f"{path}.resources", "a rule about resources needs at least one of them"))
-    return errors
+    return [*errors, *rules.errors(_RESOURCES, rule, path)]
 
 
 def _wrong_subject(subject: Object, path: str, *, namespaced: bool) -> FieldErrors:
@@ -110,7 +112,7 @@ def _wrong_subject(subject: Object, path: str, *, namespaced: bool) -> FieldErro
     match subject.get("kind", ""):
         case "ServiceAccount":
             if name:
-                errors += [fields.invalid(f"{path}.name", name, problem) for problem in names.dns_subdomain(name)]
+                errors += fields.malformed(f"{path}.name", name, names.dns_subdomain(name))
             if group:
                 errors.append(fields.not_supported(f"{path}.apiGroup", group, ("",)))
             if not namespaced and not subject.get("namespace"):

@@ -1,23 +1,95 @@
 """What a definition of the schema asks of its fields, as tables: required, allowed values, ranges, one of several.
 
 The generated schema knows types and nothing of this. `wrong` and `fill_in` walk an object along its schema and apply
-the table of each definition that they come across, wherever it is used.
+the table of each definition that they come across, wherever it is used. `errors` applies a table of single fields, in
+the order of the table: for kinds of which more is asked than tables can say.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from localpv.api import fields
-from localpv.api.fields import FieldError
+from localpv.api.fields import FieldError, FieldErrors
 from localpv.api.objects import Object
 from localpv.api.schema.node import Node, Type
 
 Form = Callable[[str], list[str]]
 """What is wrong with a text, as sentences, such as `names.dns_label`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """What is asked of one field: that it is there, is one of these, has this form, is in this range."""
+
+    name: str
+    _: KW_ONLY
+    required: bool | str = False
+    """It must be there and not be empty; a text says why."""
+
+    enum: tuple[str, ...] = ()
+    form: Form | None = None
+    least: int | None = None
+    most: int | None = None
+    said: str = ""
+    """The range in other words."""
+
+    unset: str | int | None = None
+    """What a field that is left out counts as; None: nothing is asked of it."""
+
+    may_be_empty: bool = False
+    """Empty is as good as left out."""
+
+    fine: Callable[[Any], bool] = field(init=False, repr=False, compare=False)
+    """Whether nothing is wrong with a value, which is so of nearly all: made once, because every write asks it."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "fine", self._fine())
+
+    def _fine(self) -> Callable[[Any], bool]:
+        unset_is_fine, empty_is_fine = not self.required, self.may_be_empty
+        if self.enum:
+            return frozenset((*self.enum, *(None,) * unset_is_fine, *("",) * empty_is_fine)).__contains__
+        if (form := self.form) is not None:
+            return lambda found: not form(found) if found else unset_is_fine and (found is None or empty_is_fine)
+        least, most = self.least, self.most
+        if most is not None:
+            assert least is not None
+            return lambda found: least <= found <= most if found else unset_is_fine and (found is None or empty_is_fine)
+        if least is not None:
+            return lambda found: found >= least if found is not None else unset_is_fine
+        return bool
+
+    def wrong(self, found: Any, path: str) -> Iterator[FieldError]:
+        if self.required and not found:
+            yield fields.required(path, self.required if isinstance(self.required, str) else "")
+            return
+        if found is None or (self.may_be_empty and not found):
+            return
+        if self.enum and found not in self.enum:
+            yield fields.not_supported(path, found, self.enum)
+        if self.form is not None:
+            yield from fields.malformed(path, found, self.form(found))
+        if (self.least is not None and found < self.least) or (self.most is not None and found > self.most):
+            yield fields.invalid(path, found, self.said or self._range())
+
+    def _range(self) -> str:
+        if self.most is None:
+            return f"must be greater than or equal to {self.least}"
+        return f"must be from {self.least} to {self.most}"
+
+
+def errors(table: Iterable[Field], value: Object, path: str) -> FieldErrors:
+    """What the fields of a table find wrong with the object at a path, or with the whole one when that is empty."""
+    wrong: FieldErrors = []
+    for each in table:
+        found = value.get(each.name, each.unset)
+        if not each.fine(found):
+            wrong += each.wrong(found, f"{path}.{each.name}" if path else each.name)
+    return wrong
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,15 +8,28 @@ from collections.abc import Callable
 from localpv.api import fields, names
 from localpv.api.fields import FieldErrors
 from localpv.api.objects import Object
-from localpv.engine.apiserver.kinds import checks
+from localpv.engine.apiserver.kinds import checks, rules
 from localpv.engine.apiserver.kinds import service_addresses as addresses
 from localpv.engine.apiserver.kinds.base import Strategy
+from localpv.engine.apiserver.kinds.rules import Field
 
-_PROTOCOLS = ("SCTP", "TCP", "UDP")
-_DISTRIBUTIONS = ("PreferClose", "PreferSameZone", "PreferSameNode")
 _SOURCE_RANGES = "service.beta.kubernetes.io/load-balancer-source-ranges"
 _HINTS = "service.kubernetes.io/topology-aware-hints"
 _MAX_AFFINITY_SECONDS = 86400
+_PORT_RANGE = "must be between 1 and 65535, inclusive"
+_PORT = (
+    Field("port", least=1, most=65535, said=_PORT_RANGE, unset=0),
+    Field("protocol", enum=("SCTP", "TCP", "UDP")),
+)
+_APP_PROTOCOL = (Field("appProtocol", form=names.qualified_name),)
+_BALANCED = (Field("loadBalancerClass", form=names.qualified_name),)
+_EXTERNAL_TRAFFIC = (Field("externalTrafficPolicy", enum=("Cluster", "Local"), unset=""),)
+_TRAFFIC = (
+    Field("internalTrafficPolicy", enum=("Cluster", "Local")),
+    Field("trafficDistribution", enum=("PreferClose", "PreferSameZone", "PreferSameNode")),
+)
+_CLIENT_IP_RANGE = f"must be between 1 and {_MAX_AFFINITY_SECONDS}"
+_CLIENT_IP = (Field("timeoutSeconds", least=1, most=_MAX_AFFINITY_SECONDS, said=_CLIENT_IP_RANGE),)
 
 
 def reachable_from_outside(spec: Object) -> bool:
@@ -38,7 +51,7 @@ def wrong_external_name(name: str) -> FieldErrors:
     host = name.removesuffix(".")
     if not host:
         return [fields.required("spec.externalName")]
-    return [fields.invalid("spec.externalName", host, problem) for problem in names.dns_subdomain(host)]
+    return fields.malformed("spec.externalName", host, names.dns_subdomain(host))
 
 
 def wrong_ports(ports: list[Object], kind: str) -> FieldErrors:
@@ -49,20 +62,16 @@ def wrong_ports(ports: list[Object], kind: str) -> FieldErrors:
     for index, port in enumerate(ports):
         path, name = f"spec.ports[{index}]", port.get("name", "")
         if name:
-            errors += [fields.invalid(f"{path}.name", name, problem) for problem in names.dns_label(name)]
+            errors += fields.malformed(f"{path}.name", name, names.dns_label(name))
             if name in seen_names:
                 errors.append(fields.duplicate(f"{path}.name", name))
             seen_names.add(name)
         elif len(ports) > 1:
             errors.append(fields.required(f"{path}.name", "with more than one port each needs a name"))
         number, protocol = port.get("port", 0), port["protocol"]
-        if not 1 <= number <= 65535:
-            errors.append(fields.invalid(f"{path}.port", number, "must be between 1 and 65535, inclusive"))
-        if protocol not in _PROTOCOLS:
-            errors.append(fields.not_supported(f"{path}.protocol", protocol, _PROTOCOLS))
+        errors += rules.errors(_PORT, port, path)
         errors += _wrong_target(port["targetPort"], f"{path}.targetPort")
-        if (app := port.get("appProtocol")) is not None:
-            errors += [fields.invalid(f"{path}.appProtocol", app, problem) for problem in names.qualified_name(app)]
+        errors += rules.errors(_APP_PROTOCOL, port, path)
         if (protocol, number) in seen_ports:
             errors.append(fields.duplicate(path, {"port": number, "protocol": protocol}))
         seen_ports.add((protocol, number))
@@ -80,10 +89,8 @@ def wrong_ports(ports: list[Object], kind: str) -> FieldErrors:
 
 def _wrong_target(target: int | str, path: str) -> FieldErrors:
     if isinstance(target, int):
-        if 1 <= target <= 65535:
-            return []
-        return [fields.invalid(path, target, "must be between 1 and 65535, inclusive")]
-    return [fields.invalid(path, target, problem) for problem in checks.port_name(target)]
+        return [] if 1 <= target <= 65535 else [fields.invalid(path, target, _PORT_RANGE)]
+    return fields.malformed(path, target, checks.port_name(target))
 
 
 def wrong_affinity(spec: Object) -> FieldErrors:
@@ -92,11 +99,7 @@ def wrong_affinity(spec: Object) -> FieldErrors:
         return []
     if kind != "ClientIP":
         return [fields.not_supported("spec.sessionAffinity", kind, ("ClientIP", "None"))]
-    seconds = spec["sessionAffinityConfig"]["clientIP"]["timeoutSeconds"]
-    if 1 <= seconds <= _MAX_AFFINITY_SECONDS:
-        return []
-    path = "spec.sessionAffinityConfig.clientIP.timeoutSeconds"
-    return [fields.invalid(path, seconds, f"must be between 1 and {_MAX_AFFINITY_SECONDS}")]
+    return rules.errors(_CLIENT_IP, spec["sessionAffinityConfig"]["clientIP"], "spec.sessionAffinityConfig.clientIP")
 
 
 def wrong_external_address(text: str, path: str) -> FieldErrors:
@@ -135,9 +138,7 @@ def wrong_load_balancer(obj: Object) -> FieldErrors:
     if not balanced:
         keys = ("allocateLoadBalancerNodePorts", "loadBalancerClass")
         return errors + [fields.forbidden(f"spec.{key}", only) for key in keys if spec.get(key) is not None]
-    if (name := spec.get("loadBalancerClass")) is not None:
-        errors += [fields.invalid("spec.loadBalancerClass", name, problem) for problem in names.qualified_name(name)]
-    return errors
+    return errors + rules.errors(_BALANCED, spec, "spec")
 
 
 def _wrong_range(text: str, path: str) -> FieldErrors:
@@ -148,24 +149,17 @@ def _wrong_range(text: str, path: str) -> FieldErrors:
 
 def wrong_policies(spec: Object) -> FieldErrors:
     errors = []
-    values = ("Cluster", "Local")
     external = spec.get("externalTrafficPolicy", "")
     if not reachable_from_outside(spec):
         if external:
             why = "only a Service that can be reached from outside may have it"
             errors.append(fields.invalid("spec.externalTrafficPolicy", external, why))
-    elif external not in values:
-        errors.append(fields.not_supported("spec.externalTrafficPolicy", external, values))
+    else:
+        errors += rules.errors(_EXTERNAL_TRAFFIC, spec, "spec")
     if (port := spec.get("healthCheckNodePort")) and not needs_health_port(spec):
         why = "needs type LoadBalancer and externalTrafficPolicy Local"
         errors.append(fields.invalid("spec.healthCheckNodePort", port, why))
-    internal = spec.get("internalTrafficPolicy")
-    if internal is not None and internal not in values:
-        errors.append(fields.not_supported("spec.internalTrafficPolicy", internal, values))
-    distribution = spec.get("trafficDistribution")
-    if distribution is not None and distribution not in _DISTRIBUTIONS:
-        errors.append(fields.not_supported("spec.trafficDistribution", distribution, _DISTRIBUTIONS))
-    return errors
+    return errors + rules.errors(_TRAFFIC, spec, "spec")
 
 
 def wrong_ingress(entry: Object, path: str) -> FieldErrors:
@@ -181,7 +175,7 @@ def wrong_ingress(entry: Object, path: str) -> FieldErrors:
     elif mode not in ("Proxy", "VIP"):
         errors.append(fields.not_supported(f"{path}.ipMode", mode, ("Proxy", "VIP")))
     if host:
-        errors += [fields.invalid(f"{path}.hostname", host, problem) for problem in names.dns_subdomain(host)]
+        errors += fields.malformed(f"{path}.hostname", host, names.dns_subdomain(host))
         if addresses.is_address(host):
             errors.append(fields.invalid(f"{path}.hostname", host, "must be a name, not an address"))
     return errors

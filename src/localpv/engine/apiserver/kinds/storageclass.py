@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from localpv.api import fields, names
 from localpv.api.fields import FieldError, FieldErrors
 from localpv.api.objects import Object
-from localpv.engine.apiserver.kinds import node
+from localpv.engine.apiserver.kinds import node, rules
 from localpv.engine.apiserver.kinds.base import Strategy
+from localpv.engine.apiserver.kinds.rules import Field
 
 Errors = Iterator[FieldError]
 
@@ -17,6 +18,12 @@ BINDING_MODES = ("Immediate", "WaitForFirstConsumer")
 MAX_PARAMETERS = 512
 MAX_PARAMETERS_BYTES = 256 * 1024
 """Keys and values of all parameters together."""
+
+_PROVISIONER = (Field("provisioner", required=True, form=lambda name: names.qualified_name(name.lower())),)
+_POLICIES = (
+    Field("reclaimPolicy", enum=RECLAIM_POLICIES, may_be_empty=True),
+    Field("volumeBindingMode", enum=BINDING_MODES),
+)
 
 
 class StorageClass(Strategy):
@@ -45,18 +52,9 @@ class StorageClass(Strategy):
 
 
 def _errors(obj: Object) -> Errors:
-    provisioner = obj.get("provisioner", "")
-    if not provisioner:
-        yield fields.required("provisioner")
-    else:
-        for sentence in names.qualified_name(provisioner.lower()):
-            yield fields.invalid("provisioner", provisioner, sentence)
+    yield from rules.errors(_PROVISIONER, obj, "")
     yield from wrong_parameters(obj.get("parameters") or {})
-    policy, binding = obj["reclaimPolicy"], obj["volumeBindingMode"]
-    if policy and policy not in RECLAIM_POLICIES:
-        yield fields.not_supported("reclaimPolicy", policy, RECLAIM_POLICIES)
-    if binding not in BINDING_MODES:
-        yield fields.not_supported("volumeBindingMode", binding, BINDING_MODES)
+    yield from rules.errors(_POLICIES, obj, "")
     yield from _topologies(obj.get("allowedTopologies") or [])
 
 
@@ -82,8 +80,7 @@ def _topologies(terms: list[Object]) -> Errors:
                 yield fields.required(f"{path}[{place}].values")
             for position in sorted(fields.repeated(values)):
                 yield fields.duplicate(f"{path}[{place}].values[{position}]", values[position])
-            for sentence in names.qualified_name(key):
-                yield fields.invalid(f"{path}[{place}].key", key, sentence)
+            yield from fields.malformed(f"{path}[{place}].key", key, names.qualified_name(key))
             if key in values_by_key:
                 yield fields.duplicate(f"{path}[{place}].key", key)
             values_by_key[key] = frozenset(values)

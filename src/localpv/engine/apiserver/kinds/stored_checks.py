@@ -164,8 +164,7 @@ def quota_status(status: Object, path: str) -> Errors:
 def _amounts(amounts: Object, path: str) -> Errors:
     for name, amount in amounts.items():
         here = f"{path}[{name}]"
-        for sentence in names.qualified_name(name):
-            yield fields.invalid(here, name, sentence)
+        yield from fields.malformed(here, name, names.qualified_name(name))
         if (
             "/" not in name
             and name not in QUOTA_RESOURCES
@@ -298,8 +297,7 @@ def count(request: Object, path: str) -> Errors:
 
 
 def named(entry: Object, path: str) -> Errors:
-    for sentence in names.dns_label(entry.get("name", "")):
-        yield fields.invalid(f"{path}.name", entry.get("name", ""), sentence)
+    yield from fields.malformed(f"{path}.name", entry.get("name", ""), names.dns_label(entry.get("name", "")))
 
 
 def named_request(request: Object, path: str) -> Errors:
@@ -362,16 +360,17 @@ def priority_class(obj: Object) -> Errors:
 
 
 def runtime_class(obj: Object) -> Errors:
-    for sentence in names.dns_label(obj.get("handler", "")):
-        yield fields.invalid("handler", obj.get("handler", ""), sentence)
+    yield from fields.malformed("handler", obj.get("handler", ""), names.dns_label(obj.get("handler", "")))
     scheduling = obj.get("scheduling") or {}
     yield from names.validate_labels(scheduling.get("nodeSelector") or {}, "scheduling.nodeSelector")
     yield from pod_scheduling.toleration_errors(scheduling.get("tolerations") or [], "scheduling.tolerations")
 
 
 def attributes(obj: Object) -> Errors:
-    for sentence in names.qualified_name(obj.get("driverName", "").lower()) if obj.get("driverName") else ():
-        yield fields.invalid("driverName", obj["driverName"], sentence)
+    if obj.get("driverName"):
+        yield from fields.malformed(
+            "driverName", obj["driverName"], names.qualified_name(obj.get("driverName", "").lower())
+        )
     if not obj.get("parameters"):
         yield fields.required("parameters")
     yield from storageclass.wrong_parameters(obj.get("parameters") or {})

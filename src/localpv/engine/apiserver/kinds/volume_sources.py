@@ -234,13 +234,11 @@ def csi_driver_name(name: str, path: str) -> Errors:
         return
     if len(name) > names.MAX_LABEL:
         yield fields.too_long(path, names.MAX_LABEL)
-    for sentence in names.dns_subdomain(name.lower()):
-        yield fields.invalid(path, name, sentence)
+    yield from fields.malformed(path, name, names.dns_subdomain(name.lower()))
 
 
 def _named(check: names.Check, value: str, path: str) -> Errors:
-    for sentence in check(value):
-        yield fields.invalid(path, value, sentence)
+    yield from fields.malformed(path, value, check(value))
 
 
 EVERYWHERE: dict[str, Source] = {

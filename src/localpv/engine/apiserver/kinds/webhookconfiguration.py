@@ -7,12 +7,26 @@ import urllib.parse
 from localpv.api import fields, names, selectors
 from localpv.api.fields import FieldErrors
 from localpv.api.objects import Object
-from localpv.engine.apiserver.kinds import admissionpolicy
+from localpv.engine.apiserver.kinds import admissionpolicy, rules
 from localpv.engine.apiserver.kinds.base import Strategy
+from localpv.engine.apiserver.kinds.rules import Field
 
-_SIDE_EFFECTS = ("None", "NoneOnDryRun")
 _REVIEWS = ("v1", "v1beta1")
 """Versions of AdmissionReview that Kubernetes speaks."""
+
+_PORT_RANGE = "port is not valid: must be between 1 and 65535, inclusive"
+_HOOK = (
+    admissionpolicy.FAILURE_POLICY,
+    admissionpolicy.MATCH_POLICY,
+    Field("sideEffects", required="must specify one of None, NoneOnDryRun", enum=("None", "NoneOnDryRun")),
+    Field("timeoutSeconds", least=1, most=30, said="the timeout value must be between 1 and 30 seconds"),
+)
+_MUTATING_HOOK = (Field("reinvocationPolicy", enum=("IfNeeded", "Never")),)
+_SERVICE = (
+    Field("name", required=True),
+    Field("namespace", required=True),
+    Field("port", least=1, most=65535, said=_PORT_RANGE),
+)
 
 
 class ValidatingWebhookConfiguration(Strategy):
@@ -49,15 +63,7 @@ class ValidatingWebhookConfiguration(Strategy):
         errors = _wrong_name(hook.get("name", ""), f"{path}.name")
         for index, rule in enumerate(hook.get("rules") or ()):
             errors += admissionpolicy.wrong_rule(rule, f"{path}.rules[{index}]")
-        errors += _not_among(hook, path, "failurePolicy", ("Fail", "Ignore"))
-        errors += _not_among(hook, path, "matchPolicy", ("Equivalent", "Exact"))
-        if hook.get("sideEffects") is None:
-            errors.append(fields.required(f"{path}.sideEffects", f"must specify one of {', '.join(_SIDE_EFFECTS)}"))
-        else:
-            errors += _not_among(hook, path, "sideEffects", _SIDE_EFFECTS)
-        if not 1 <= hook["timeoutSeconds"] <= 30:
-            why = "the timeout value must be between 1 and 30 seconds"
-            errors.append(fields.invalid(f"{path}.timeoutSeconds", hook["timeoutSeconds"], why))
+        errors += rules.errors(_HOOK, hook, path)
         for key in ("namespaceSelector", "objectSelector"):
             errors += selectors.validate(hook[key], f"{path}.{key}")
         errors += _wrong_client(hook.get("clientConfig", {}), f"{path}.clientConfig")
@@ -76,12 +82,7 @@ class MutatingWebhookConfiguration(ValidatingWebhookConfiguration):
         hook.setdefault("reinvocationPolicy", "Never")
 
     def wrong_hook(self, hook: Object, path: str) -> FieldErrors:
-        return super().wrong_hook(hook, path) + _not_among(hook, path, "reinvocationPolicy", ("IfNeeded", "Never"))
-
-
-def _not_among(hook: Object, path: str, key: str, known: tuple[str, ...]) -> FieldErrors:
-    value = hook[key]
-    return [] if value in known else [fields.not_supported(f"{path}.{key}", value, known)]
+        return [*super().wrong_hook(hook, path), *rules.errors(_MUTATING_HOOK, hook, path)]
 
 
 def _wrong_name(name: str, path: str) -> FieldErrors:
@@ -102,7 +103,7 @@ def _wrong_versions(versions: list[str], path: str) -> FieldErrors:
     for index, version in enumerate(versions):
         if index in twice:
             errors.append(fields.invalid(f"{path}[{index}]", version, "duplicate version"))
-        errors += [fields.invalid(f"{path}[{index}]", version, problem) for problem in names.dns1035_label(version)]
+        errors += fields.malformed(f"{path}[{index}]", version, names.dns1035_label(version))
     if not any(version in _REVIEWS for version in versions):
         errors.append(fields.invalid(path, versions, f"must include at least one of {', '.join(_REVIEWS)}"))
     return errors
@@ -114,10 +115,7 @@ def _wrong_client(client: Object, path: str) -> FieldErrors:
         return [fields.required(path, "exactly one of url or service is required")]
     if service is None:
         return _wrong_url(url or "", f"{path}.url")
-    errors = [fields.required(f"{path}.service.{key}") for key in ("name", "namespace") if not service.get(key)]
-    if not 1 <= service["port"] <= 65535:
-        why = "port is not valid: must be between 1 and 65535, inclusive"
-        errors.append(fields.invalid(f"{path}.service.port", service["port"], why))
+    errors = [*rules.errors(_SERVICE, service, f"{path}.service")]
     if service.get("path"):
         errors += _wrong_path(service["path"], f"{path}.service.path")
     return errors

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from localpv.api import fields, names, selectors
@@ -21,10 +22,27 @@ _IS_NUMBER = re.compile(r"[+-]?[0-9]{1,9}").fullmatch
 class Workload(StatusStrategy):
     """A kind with a template for pods at spec.template."""
 
+    fixed: tuple[str, ...] = ("selector",)
+    """Fields of the spec that keep the value they were created with."""
+
+    initial_status: Mapping[str, int] = MappingProxyType({})
+    counts: tuple[str, ...] = ()
+    """Counts in the status beside the replicas: none is negative, and none but two larger than those."""
+
     def raw_errors(self, body: Object) -> FieldErrors:
         spec = body.get("spec")
         template = spec.get("template") if isinstance(spec, dict) else None
         return pod_spec.raw_template_errors(template, "spec.template")
+
+    def prepare_for_create(self, obj: Object) -> None:
+        obj["status"] = dict(self.initial_status)
+
+    def validate_update(self, obj: Object, old: Object) -> FieldErrors:
+        return unchanged(obj["spec"], old["spec"], "spec", *self.fixed)
+
+    def validate_status_update(self, obj: Object, old: Object) -> FieldErrors:
+        status = obj.get("status", {})
+        return wrong_counts(status, among=self.counts) + wrong_collisions(status, old.get("status", {}))
 
 
 def nonnegative(values: Object, path: str, *keys: str) -> FieldErrors:

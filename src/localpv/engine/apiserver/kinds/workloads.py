@@ -5,6 +5,8 @@ ReplicationControllers and PodTemplates are stored and checked; nothing here mak
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 from localpv.api import fields, names, selectors, well_known
 from localpv.api.fields import FieldErrors
 from localpv.api.objects import Object
@@ -12,29 +14,11 @@ from localpv.engine.apiserver.kinds import persistentvolumeclaim, pod_spec
 from localpv.engine.apiserver.kinds import workload_common as common
 from localpv.engine.apiserver.kinds.base import Strategy
 
-_REPLICA_COUNTS = ("fullyLabeledReplicas", "readyReplicas", "availableReplicas", "terminatingReplicas")
 
+class _Replicas(common.Workload):
+    """So many pods of one kind."""
 
-class ReplicaSet(common.Workload):
-    def default(self, obj: Object) -> None:
-        spec = obj.setdefault("spec", {})
-        spec.setdefault("replicas", 1)
-        common.default_template(spec)
-
-    def prepare_for_create(self, obj: Object) -> None:
-        obj["status"] = {"replicas": 0}
-
-    def validate(self, obj: Object) -> FieldErrors:
-        spec = obj["spec"]
-        errors = common.nonnegative(spec, "spec", "replicas", "minReadySeconds")
-        errors += common.wrong_selector(spec)
-        return errors + common.wrong_template(spec, spec["template"], "ReplicaSet")
-
-    def validate_update(self, obj: Object, old: Object) -> FieldErrors:
-        return common.unchanged(obj["spec"], old["spec"], "spec", "selector")
-
-    def validate_status_update(self, obj: Object, old: Object) -> FieldErrors:
-        return common.wrong_counts(obj.get("status", {}), among=_REPLICA_COUNTS)
+    initial_status = MappingProxyType({"replicas": 0})
 
     def selectable(self, obj: Object) -> dict[str, str]:
         return {"status.replicas": str(obj.get("status", {}).get("replicas", 0))}
@@ -43,13 +27,28 @@ class ReplicaSet(common.Workload):
         return common.name_warnings(obj)
 
 
-_REPLICATION_COUNTS = ("fullyLabeledReplicas", "readyReplicas", "availableReplicas")
+class ReplicaSet(_Replicas):
+    counts = ("fullyLabeledReplicas", "readyReplicas", "availableReplicas", "terminatingReplicas")
+
+    def default(self, obj: Object) -> None:
+        spec = obj.setdefault("spec", {})
+        spec.setdefault("replicas", 1)
+        common.default_template(spec)
+
+    def validate(self, obj: Object) -> FieldErrors:
+        spec = obj["spec"]
+        errors = common.nonnegative(spec, "spec", "replicas", "minReadySeconds")
+        errors += common.wrong_selector(spec)
+        return errors + common.wrong_template(spec, spec["template"], "ReplicaSet")
+
 
 REPLICATION_SCALE = common.ScalePaths(plain_selector=True)
 
 
-class ReplicationController(common.Workload):
+class ReplicationController(_Replicas):
     propagation = "Orphan"
+    fixed = ()
+    counts = ("fullyLabeledReplicas", "readyReplicas", "availableReplicas")
 
     def default(self, obj: Object) -> None:
         spec = obj.setdefault("spec", {})
@@ -62,9 +61,6 @@ class ReplicationController(common.Workload):
                 spec["selector"] = dict(labels)
             if not obj["metadata"].get("labels"):
                 obj["metadata"]["labels"] = dict(labels)
-
-    def prepare_for_create(self, obj: Object) -> None:
-        obj["status"] = {"replicas": 0}
 
     def validate(self, obj: Object) -> FieldErrors:
         spec = obj["spec"]
@@ -80,15 +76,9 @@ class ReplicationController(common.Workload):
         errors += pod_spec.validate_template(template, "spec.template")
         return errors + common.wrong_restart(template, "ReplicationController")
 
-    def validate_status_update(self, obj: Object, old: Object) -> FieldErrors:
-        return common.wrong_counts(obj.get("status", {}), among=_REPLICATION_COUNTS)
-
-    def selectable(self, obj: Object) -> dict[str, str]:
-        return {"status.replicas": str(obj.get("status", {}).get("replicas", 0))}
-
     def warnings(self, obj: Object) -> list[str]:
         told = "no pods are made for a ReplicationController here: it is only stored; use a Deployment"
-        return [told, *common.name_warnings(obj)]
+        return [told, *super().warnings(obj)]
 
 
 class PodTemplate(Strategy):
@@ -102,17 +92,9 @@ class PodTemplate(Strategy):
         return pod_spec.validate_template(obj["template"], "template")
 
 
-_DEPLOYMENT_COUNTS = (
-    "updatedReplicas",
-    "readyReplicas",
-    "availableReplicas",
-    "unavailableReplicas",
-    "terminatingReplicas",
-)
-
-
 class Deployment(common.Workload):
     generation_counts_annotations = True
+    counts = ("updatedReplicas", "readyReplicas", "availableReplicas", "unavailableReplicas", "terminatingReplicas")
 
     def default(self, obj: Object) -> None:
         spec = obj.setdefault("spec", {})
@@ -127,9 +109,6 @@ class Deployment(common.Workload):
         spec.setdefault("revisionHistoryLimit", 10)
         spec.setdefault("progressDeadlineSeconds", 600)
         common.default_template(spec)
-
-    def prepare_for_create(self, obj: Object) -> None:
-        obj["status"] = {}
 
     def prepare_for_status_update(self, obj: Object, old: Object) -> None:
         super().prepare_for_status_update(obj, old)
@@ -148,14 +127,6 @@ class Deployment(common.Workload):
         if deadline <= spec.get("minReadySeconds", 0):
             errors.append(fields.invalid("spec.progressDeadlineSeconds", deadline, "must be more than minReadySeconds"))
         return errors
-
-    def validate_update(self, obj: Object, old: Object) -> FieldErrors:
-        return common.unchanged(obj["spec"], old["spec"], "spec", "selector")
-
-    def validate_status_update(self, obj: Object, old: Object) -> FieldErrors:
-        status = obj.get("status", {})
-        errors = common.wrong_counts(status, among=_DEPLOYMENT_COUNTS)
-        return errors + common.wrong_collisions(status, old.get("status", {}))
 
     def warnings(self, obj: Object) -> list[str]:
         return common.name_warnings(obj)
@@ -180,20 +151,15 @@ def _wrong_deployment_strategy(update: Object) -> FieldErrors:
             return [fields.not_supported("spec.strategy", update, ("Recreate", "RollingUpdate"))]
 
 
-_DAEMON_COUNTS = (
-    "currentNumberScheduled",
-    "numberMisscheduled",
-    "desiredNumberScheduled",
-    "numberReady",
-    "observedGeneration",
-    "updatedNumberScheduled",
-    "numberAvailable",
-    "numberUnavailable",
-    "collisionCount",
-)
-
-
 class DaemonSet(common.Workload):
+    initial_status = MappingProxyType(
+        dict.fromkeys(("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady"), 0)
+    )
+    counts = (
+        *initial_status,
+        *("observedGeneration", "updatedNumberScheduled", "numberAvailable", "numberUnavailable", "collisionCount"),
+    )
+
     def default(self, obj: Object) -> None:
         spec = obj.setdefault("spec", {})
         update = spec.setdefault("updateStrategy", {})
@@ -210,7 +176,7 @@ class DaemonSet(common.Workload):
         common.default_template(spec)
 
     def prepare_for_create(self, obj: Object) -> None:
-        obj["status"] = dict.fromkeys(_DAEMON_COUNTS[:4], 0)
+        super().prepare_for_create(obj)
         _set_template_generation(obj, max(_template_generation(obj), 1))
 
     def prepare_for_update(self, obj: Object, old: Object) -> None:
@@ -234,12 +200,9 @@ class DaemonSet(common.Workload):
         errors += common.nonnegative(spec, "spec", "minReadySeconds", "revisionHistoryLimit")
         return errors + _wrong_daemon_strategy(spec["updateStrategy"])
 
-    def validate_update(self, obj: Object, old: Object) -> FieldErrors:
-        return common.unchanged(obj["spec"], old["spec"], "spec", "selector")
-
     def validate_status_update(self, obj: Object, old: Object) -> FieldErrors:
         status = obj.get("status", {})
-        errors = common.nonnegative(status, "status", *_DAEMON_COUNTS)
+        errors = common.nonnegative(status, "status", *self.counts)
         return errors + common.wrong_collisions(status, old.get("status", {}))
 
 
@@ -281,10 +244,12 @@ _CHANGEABLE = (
     "persistentVolumeClaimRetentionPolicy",
     "minReadySeconds",
 )
-_STATEFUL_COUNTS = ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
 
 
 class StatefulSet(common.Workload):
+    initial_status = MappingProxyType({"replicas": 0, "availableReplicas": 0})
+    counts = ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
+
     def default(self, obj: Object) -> None:
         spec = obj.setdefault("spec", {})
         spec.setdefault("serviceName", "")
@@ -309,7 +274,7 @@ class StatefulSet(common.Workload):
             _default_claim(claim)
 
     def prepare_for_create(self, obj: Object) -> None:
-        obj["status"] = {"replicas": 0, "availableReplicas": 0}
+        super().prepare_for_create(obj)
         _drop_max_unavailable(obj, {})
 
     def prepare_for_update(self, obj: Object, old: Object) -> None:
@@ -335,10 +300,7 @@ class StatefulSet(common.Workload):
     def validate_create(self, obj: Object) -> FieldErrors:
         spec = obj["spec"]
         service = spec["serviceName"]
-        errors = [
-            fields.invalid("spec.serviceName", service, problem)
-            for problem in (names.dns_label(service) if service else ())
-        ]
+        errors = fields.malformed("spec.serviceName", service, names.dns_label(service) if service else ())
         for index, claim in enumerate(spec.get("volumeClaimTemplates", ())):
             errors += persistentvolumeclaim.validate_spec(claim["spec"], f"spec.volumeClaimTemplates[{index}].spec")
         return errors
@@ -349,11 +311,6 @@ class StatefulSet(common.Workload):
         if new_rest == old_rest:
             return []
         return [fields.forbidden("spec", f"only these can be changed after creation: {', '.join(_CHANGEABLE)}")]
-
-    def validate_status_update(self, obj: Object, old: Object) -> FieldErrors:
-        status = obj.get("status", {})
-        errors = common.wrong_counts(status, among=_STATEFUL_COUNTS)
-        return errors + common.wrong_collisions(status, old.get("status", {}))
 
     def validate_name(self, name: str) -> list[str]:
         return names.dns_label(name)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.unit.engine.apiserver.kinds.writes import UID, Writes
 
-from localpv.engine.apiserver.kinds import job
+from localpv.engine.apiserver.kinds import job, job_status
 
 JOBS = Writes(job.Job(), "Job", "batch")
 POD = {"containers": [{"name": "c", "image": "example.com/i:1"}], "restartPolicy": "Never"}
@@ -199,8 +199,8 @@ def test_failed_and_completed_indexes_do_not_overlap() -> None:
 
 
 def test_index_lists_rise_and_stay_below_the_completions() -> None:
-    assert job.intervals("0,2-4", 5) == [(0, 0), (2, 4)]
-    assert job.intervals("", 5) == []
+    assert job_status.intervals("0,2-4", 5) == [(0, 0), (2, 4)]
+    assert job_status.intervals("", 5) == []
     for text in ("5", "1,1", "3-2", "2-2", "1-2-3", "x", "-1", "1,"):
-        with pytest.raises(job.MalformedIndexes):
-            job.intervals(text, 5)
+        with pytest.raises(job_status.MalformedIndexes):
+            job_status.intervals(text, 5)

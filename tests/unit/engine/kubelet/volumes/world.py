@@ -17,7 +17,7 @@ from localpv.disk import labels
 from localpv.engine.kubelet.volumes import HostParts, PodVolumes
 from localpv.host.model.identity import Identity
 from localpv.host.own_folders import DiskFolders
-from localpv.testing import fake_host, fake_mounting
+from localpv.testing import fake_host, fake_volume_host
 from localpv.testing.clock import FakeClock
 
 _numbers = itertools.count(1)
@@ -135,12 +135,12 @@ class Machine:
     def __init__(self, root: Path) -> None:
         self.machine = fake_host.FakeMachine()
         self.log: list[str] = []
-        self.mounting = fake_mounting.FakeMounter(self.machine, log=self.log)
-        self.file_systems = fake_mounting.FakeFileSystems(self.machine, log=self.log)
-        self.holding = fake_mounting.FakeHolders(self.machine, log=self.log)
-        self.ownership = fake_mounting.FakeOwnership(log=self.log)
-        self.file_sets = fake_mounting.FakeFileSets()
-        self.marks = fake_mounting.FakeMarks()
+        self.mounting = fake_volume_host.FakeMounter(self.machine, log=self.log)
+        self.file_systems = fake_volume_host.FakeFileSystems(self.machine, log=self.log)
+        self.holding = fake_volume_host.FakeHolders(self.machine, log=self.log)
+        self.ownership = fake_volume_host.FakeOwnership(log=self.log)
+        self.file_sets = fake_volume_host.FakeFileSets()
+        self.marks = fake_volume_host.FakeMarks()
         self.trees = RealTrees(self.machine)
         self.host = HostParts(
             mounts=fake_host.FakeMounts(self.machine),
@@ -149,11 +149,11 @@ class Machine:
             file_systems=self.file_systems,
             holders=self.holding,
             ownership=self.ownership,
-            sub_paths=fake_mounting.FakeSubPaths(self.mounting),
+            sub_paths=fake_volume_host.FakeSubPaths(self.mounting),
             trees=self.trees,
             folders=DiskFolders(),
             file_sets=self.file_sets,
-            node_paths=fake_mounting.FakeNodePaths(self.machine),
+            node_paths=fake_volume_host.FakeNodePaths(self.machine),
             marks=self.marks,
         )
         self.lookup, self.clock = FakeLookup(), FakeClock()
@@ -189,7 +189,7 @@ class Machine:
         ]
 
 
-class RealTrees(fake_host.FakeTrees):
+class RealTrees(fake_volume_host.FakeTrees):
     """Empties the real folders of a test, and refuses where the fake machine has something mounted."""
 
     async def empty(self, path: Path, *, inside: Path, expected: Any = None, on_progress: Any = None) -> int:

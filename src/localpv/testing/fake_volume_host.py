@@ -4,6 +4,7 @@ They change the mounts and disks of a `FakeMachine`. Folders of our own are real
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import dataclasses
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -11,15 +12,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from localpv import errors
-from localpv.host import filesystems, mounter, volume_files
+from localpv.host import filesystems, mounter, openat, volume_files
 from localpv.host.filesystems import Content
 from localpv.host.folders import FileKind
 from localpv.host.marks import Mark
 from localpv.host.model.devices import BlockDevice, DeviceNumber, Signature
 from localpv.host.model.identity import Identity
+from localpv.host.model.methods import Progress
 from localpv.host.mounter import Source
 from localpv.host.mounts import Mount, MountTable
+from localpv.host.openat import Numbers
 from localpv.host.volume_files import File
+from localpv.host.workers import Report
 from localpv.testing.fake_host import FakeMachine, FakeMounts
 
 
@@ -259,3 +263,42 @@ class FakeNodePaths:
         }
         if kind and not fits.get(kind, False):
             raise errors.HostError(f"{path} is not what was asked for")
+
+
+@dataclass
+class FakeTrees:
+    machine: FakeMachine
+    failures: list[Exception] = field(default_factory=list)
+    """Raised by the next calls, one each."""
+
+    emptied: list[Path] = field(default_factory=list)
+
+    async def empty(
+        self, path: Path, *, inside: Path, expected: Numbers | None = None, on_progress: Report | None = None
+    ) -> int:
+        self._refuse(path, inside=inside)
+        await asyncio.sleep(0)
+        if self.failures:
+            raise self.failures.pop(0)
+        count = 0
+        for kept in (self.machine.files, self.machine.folders):
+            gone = {one for one in kept if path in one.parents and one != path / "lost+found"}
+            count += len(gone)
+            kept -= gone
+        if on_progress:
+            on_progress(Progress(done=count))
+        self.emptied.append(path)
+        return count
+
+    async def empty_with(
+        self, argv: Sequence[str], path: Path, *, inside: Path, expected: Numbers | None = None
+    ) -> None:
+        await self.empty(path, inside=inside)
+
+    def _refuse(self, path: Path, *, inside: Path) -> None:
+        openat.names_below(inside, path)
+        self.machine.answer(path)
+        if path in self.machine.links or path not in self.machine.folders:
+            raise errors.OutsideFolder(f"{path} is no directory of its own")
+        if below := MountTable(tuple(self.machine.mounted)).below(path):
+            raise errors.DeviceBusy(f"{below[0].mount_point} is mounted inside the volume")

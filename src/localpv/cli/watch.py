@@ -6,27 +6,25 @@ import asyncio
 import contextlib
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 import click
 
 from localpv.api.kinds.localdisk import LocalDisk
 from localpv.api.objects import Object
-from localpv.cli import common, describe, disks, tables
-from localpv.cli.bars import Bars
+from localpv.cli import common, describe, disks, progress, tables
+from localpv.cli.progress import Bars
 from localpv.client.client import Client
 from localpv.client.informer import SharedInformer
 from localpv.client.objects import Objects, Selection
-from localpv.runtime.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
+
 T = TypeVar("T")
 
-REFRESH = 0.5
-"""Seconds after which a picture is drawn again although nothing changed: ages and ends of bars go on."""
 
 FASTEST = 0.1
 """Seconds between two pictures: a hundred disks that report at once make one."""
@@ -48,23 +46,12 @@ async def follow(client: Client, selection: Selection, form: str) -> None:
         await _lines(client.objects(LocalDisk), selection, wide=form == "wide")
 
 
-@contextlib.asynccontextmanager
-async def following(
-    objects: Objects[T], selection: Selection, *, clock: Clock | None = None
-) -> AsyncIterator[SharedInformer[T]]:
-    """An informer that holds all that exists, and goes on as long as the with-block."""
-    informer = SharedInformer(objects, clock=clock or SystemClock(), selection=selection)
-    async with informer.following():
-        await informer.wait_synced()
-        yield informer
-
-
 async def _screen(objects: Objects[LocalDisk], selection: Selection, *, wide: bool) -> None:
     from rich.console import Console
     from rich.live import Live
 
     console = Console(highlight=False)
-    async with following(objects, selection) as informer:
+    async with progress.following(objects, selection) as informer:
         changed = asyncio.Event()
         informer.add_event_handler(lambda _old, _new: changed.set())
         bars = Bars(columns=console.width)
@@ -74,7 +61,7 @@ async def _screen(objects: Objects[LocalDisk], selection: Selection, *, wide: bo
                 live.update(picture(informer, bars, console, wide=wide), refresh=True)
                 await asyncio.sleep(FASTEST)
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(REFRESH):
+                    async with asyncio.timeout(progress.REFRESH):
                         await changed.wait()
 
 
@@ -160,7 +147,7 @@ def _progress(disk: LocalDisk) -> str:
 
 
 async def _lines(objects: Objects[LocalDisk], selection: Selection, *, wide: bool) -> None:
-    async with following(objects, selection) as informer:
+    async with progress.following(objects, selection) as informer:
         found = disks.in_order(informer.list())
         lines = Lines(found, wide=wide)
         click.echo(lines.head())
@@ -179,7 +166,7 @@ async def _lines(objects: Objects[LocalDisk], selection: Selection, *, wide: boo
 
 async def _objects(objects: Objects[Object], selection: Selection, form: str) -> None:
     """Each object as it is, whenever it changes: JSON on a line, or YAML documents."""
-    async with following(objects, selection) as informer:
+    async with progress.following(objects, selection) as informer:
         changes: asyncio.Queue[Object] = asyncio.Queue()
         informer.add_event_handler(lambda _, new: changes.put_nowait(new) if new is not None else None)
         while True:
