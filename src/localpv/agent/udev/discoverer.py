@@ -346,7 +346,7 @@ class Discoverer:
 
     # The end.
 
-    async def leave(self) -> None:
+    async def leave(self, configurations: Iterable[NodeConfiguration] | None = None) -> None:
         """Tell an update from a removal, after `run` has ended.
 
         An update or a restart leaves everything: the API says that the LocalStorage exists, is not being deleted, has
@@ -355,7 +355,7 @@ class Discoverer:
         """
         try:
             async with asyncio.timeout(LEAVE_SECONDS):
-                for configuration in self._told.values():
+                for configuration in self._told.values() if configurations is None else configurations:
                     await self._leave(configuration)
         except (errors.LocalpvError, TimeoutError) as error:
             log.warning("leaves all rules as they are error=%s", error or "no answer in time")
