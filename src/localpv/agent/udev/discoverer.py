@@ -195,9 +195,11 @@ class Discoverer:
             # Without an answer nothing goes; what is told comes into force all the same.
             trouble = error
         waiting: dict[str, str] = {}
+        known = [device.properties for device in await self._udev.devices()]
 
         def change(before: Configurations) -> Configurations:
-            return _changed(before, told, leaving=leaving, used=used, waiting=waiting)
+            after = _changed(before, told, leaving=leaving, used=used, waiting=waiting)
+            return {key: rules_file.with_pins(each, known) for key, each in after.items()}
 
         try:
             now, _ = await self._folder.change(change)
