@@ -463,7 +463,7 @@ def _clashes(devices: Iterable[UdevDevice], now: Configurations) -> frozenset[tu
         (device.name, link)
         for device in devices
         for each in now.values()
-        if (link := rules_file.found(each, device.properties).link) and link not in device.own_links
+        if (link := rules_file.found(each, device.properties).link) and link not in device.links
     )
 
 
