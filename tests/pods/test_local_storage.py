@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -209,6 +210,49 @@ def test_node_that_is_selected_no_more_loses_rules_and_links(machine: Machine, b
     machine.api.merge(f"/api/v1/nodes/{NODE}", {"metadata": {"labels": {"localStorage": None}}})
     machine.eventually(lambda: not machine.api.get(VOLUMES)["items"], "the volume is withdrawn")
     machine.eventually(lambda: not RULES.exists(), "its rules are gone")
+
+
+@pytest.mark.usefixtures("private_udev")
+@pytest.mark.seed("OPR-12")
+def test_explain_follows_a_device_from_its_rule_to_what_keeps_it_from_being_offered(machine: Machine, bay: Bay) -> None:
+    machine.start()
+    parted = bay.plug("parted", rotational=True)
+    subprocess.run(["sfdisk", "--quiet", str(parted)], input=b"label: gpt\n", check=True)
+    machine.api.merge(f"/api/v1/nodes/{NODE}", {"metadata": {"labels": {"localStorage": "true"}}})
+    machine.api.post(STORAGES, example_2(bay.folder))
+    machine.eventually(
+        lambda: [each["status"].get("reason") for each in machine.api.get(DISKS)["items"]] == ["Partitioned"],
+        "the device is judged",
+    )
+
+    told = explained(machine, parted.name)
+    assert f"{NODE}/{parted.name} is not offered: Partitioned." in told
+    assert "matched by rule 2 of LocalStorage default/local (nodes[0].devices[1].udevRules[0]: " in told
+    assert f", link {LINKS}/local-hdd/block/{parted.name}\n" in told
+    assert "The disk has a partition table" in told
+
+    # One that no rule means has no LocalDisk, and is explained all the same.
+    file = bay.folder / "other"
+    file.write_bytes(bytes(1 << 20))
+    with loop.attached(file) as other:
+
+        def reported() -> bool:
+            reports = machine.api.get(REPORTS)["items"]
+            return any(each["device"] == other.name for one in reports for each in one["status"].get("devices", []))
+
+        machine.eventually(reported, "the discoverer has seen it")
+        told = explained(machine, f"{NODE}/{other.name}")
+    assert told.startswith(f"{other.name} on node {NODE}: not matched by LocalStorage default/local: no rule")
+
+
+def explained(machine: Machine, word: str) -> str:
+    kubeconfig = str(machine.data / "kubeconfig")
+    return subprocess.run(
+        [sys.executable, "-m", "localpv", "explain", word, "--kubeconfig", kubeconfig],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
 
 
 def test_without_udev_the_status_says_so_and_everything_else_works(machine: Machine, bay: Bay, tmp_path: Path) -> None:
