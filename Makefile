@@ -9,7 +9,7 @@ STAMP := $(VENV)/.ready
 NODES := 1
 RUNS := 10
 # They do themselves what controllers of a cluster would do, so none may run beside them.
-MANAGER_TESTS := $(addprefix tests/journey/test_,publish.py release.py held.py drop_in.py rights.py)
+MANAGER_TESTS := $(addprefix tests/journey/test_,publish.py release.py held.py drop_in.py rights.py operator.py)
 # All of tests/placing passes there; these are what a claim that waits for its pod needs.
 PLACING_ON_LOCALPV := $(addprefix tests/placing/test_,bind.py waiting.py schedule_volumes.py)
 
@@ -112,6 +112,7 @@ bench: setup ## Measure the engine and print the figures beside their targets
 	@$(PYTHON) tools/bench_schedule.py
 	@$(PYTHON) tools/bench_pods.py
 	@$(PYTHON) tools/bench_udev.py
+	@$(PYTHON) tools/bench_operator.py
 
 mutants: setup ## Change code that protects data at random and tell what no test notices (as root; MODULES=, COUNT=, SEED=, JOBS=1)
 	@$(PYTHON) tools/mutants.py $(if $(MODULES),--modules "$(MODULES)") $(if $(COUNT),--count $(COUNT)) $(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS)) $(ARGS)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +17,7 @@ from localpv.agent.udev import rules_file
 from localpv.api.kinds.localstorage import LocalStorage
 from localpv.config import local_storage
 from localpv.config.local_storage import NodeConfiguration
+from localpv.host import loop
 from localpv.host.udev import HostUdev, UdevDevice
 from localpv.host.workers import Workers
 
@@ -48,6 +52,11 @@ class Machine:
     async def look(self, *disks: Path) -> None:
         await self.udev.trigger([disk.name for disk in disks])
         assert await self.udev.settle(seconds=SETTLE_SECONDS)
+
+    async def restarted(self) -> None:
+        """As after a restart of the machine: udev knows nothing, and has made no links."""
+        for folder in (Path("/run/udev/data"), Path("/run/udev/links"), LINKS):
+            shutil.rmtree(folder, ignore_errors=True)
 
     async def device(self, disk: Path) -> UdevDevice:
         return next(each for each in await self.udev.devices() if each.name == disk.name)
@@ -124,7 +133,7 @@ async def test_the_first_rule_that_matches_counts_and_links_go_when_no_rule_matc
     none = configured([{**by_name, "excludeDeviceNames": [disk.name]}])
     await machine.in_force(none, on=[disk])
     assert links() == {}
-    assert rules_file.found(none, (await machine.device(disk)).properties).reason == "NotMatched"
+    assert rules_file.found(none, (await machine.device(disk)).properties).reason == "NoRuleMatches"
 
 
 @pytest.mark.seed("OPR-16")
@@ -140,7 +149,10 @@ async def test_of_two_local_storages_that_match_one_device_the_older_has_it_and_
     properties = (await machine.device(disk)).properties
     assert rules_file.found(older, properties).storage_class_name == "old"
     told = rules_file.found(younger, properties)
-    assert (told.reason, told.message) == ("Taken", "LocalStorage default/z, which is older, matches the device too")
+    assert (told.reason, told.message) == (
+        "TakenByOther",
+        "LocalStorage default/z, which is older, matches the device too",
+    )
 
     await machine.in_force(younger, on=[disk])
     assert list(links()) == [f"new/filesystem/{disk.name}"]
@@ -165,3 +177,121 @@ async def test_a_second_device_with_the_same_serial_number_gets_a_name_of_its_ow
         await machine.look(one)
         await machine.look(one, two)
         assert links() == both
+
+
+async def test_who_has_a_name_that_two_devices_could_have_keeps_it_over_a_restart(
+    machine: Machine, make_disk: Callable[..., Path]
+) -> None:
+    one, two = make_disk(), make_disk()
+    same = {"ID_BUS": "scsi", "ID_SERIAL": "SAME"}
+    machine.known(**{one.name: {**same, "ID_PATH": "pci-0:1"}, two.name: {**same, "ID_PATH": "pci-0:2"}})
+    given = configured([{"storageClassName": "fast", "deviceNames": [one.name, two.name]}])
+    await machine.in_force(given, on=[one])
+    await machine.look(two)
+    both = {"fast/filesystem/scsi-SAME": one.name, "fast/filesystem/scsi-SAME-pci-0:2": two.name}
+    assert links() == both
+    known = [device.properties for device in await machine.udev.devices()]
+    pinned = rules_file.with_pins(given, known)
+    assert pinned.pinned == {"scsi-SAME": "pci-0:1"}
+    assert rules_file.with_pins(pinned, known) == pinned
+
+    await machine.in_force(pinned, on=[])
+    for first, second in ((two, one), (one, two)):
+        await machine.restarted()
+        await machine.look(first)
+        await machine.look(second)
+        assert links() == both
+    await machine.restarted()
+    await machine.look(one, two)
+    assert links() == both
+
+
+async def test_two_that_udev_has_named_alike_at_once_are_told_apart(
+    machine: Machine, make_disk: Callable[..., Path]
+) -> None:
+    one, two = make_disk(), make_disk()
+    same = {"ID_BUS": "scsi", "ID_SERIAL": "SAME"}
+    machine.known(**{one.name: same, two.name: same})
+    given = configured([{"storageClassName": "fast", "deviceNames": [one.name, two.name]}])
+    await machine.in_force(given, on=[one])
+    await machine.udev.trigger([two.name], argument=rules_file.SAME_SERIAL)
+    assert await machine.udev.settle(seconds=SETTLE_SECONDS)
+    both = {"fast/filesystem/scsi-SAME": one.name, f"fast/filesystem/scsi-SAME-{two.name}": two.name}
+    assert links() == both
+    await machine.look(two, one)
+    assert links() == both
+
+
+@pytest.mark.seed("OPR-16")
+async def test_partitions_get_links_of_their_own_and_only_where_a_rule_means_them(
+    machine: Machine, tmp_path: Path
+) -> None:
+    image = tmp_path / "disk.img"
+    image.write_bytes(bytes(16 << 20))
+    efi = "c12a7328-f81f-11d2-ba4b-00a0c93ec93b"
+    table = f"label: gpt\nsize=4MiB\nsize=4MiB, type={efi}\n".encode()
+    await asyncio.to_thread(subprocess.run, ["sfdisk", "-q", image], input=table, check=True)
+    with loop.attached(image, partitions=True) as disk:
+        # By hand, for not every kernel reads every kind of table; it may have done so already.
+        await asyncio.to_thread(subprocess.run, ["partx", "-a", disk], check=False, stderr=subprocess.DEVNULL)
+        first, second = (disk.with_name(f"{disk.name}p{number}") for number in (1, 2))
+        serial = {"ID_BUS": "scsi", "ID_SERIAL": "X"}
+        machine.known(**{disk.name: serial, first.name: serial, second.name: {**serial, "ID_PART_ENTRY_TYPE": efi}})
+        every = [disk, first, second]
+        named = configured([{"storageClassName": "fast", "deviceNames": [f"{disk.name}*"]}])
+        await machine.in_force(named, on=every)
+        assert links() == {"fast/filesystem/scsi-X": disk.name, "fast/filesystem/scsi-X-part1": first.name}
+        assert rules_file.found(named, (await machine.device(second)).properties).reason == "BootDevice"
+
+        by_type = f'KERNEL=="{disk.name}*", ENV{{DEVTYPE}}=="partition"'
+        await machine.in_force(configured([{"storageClassName": "fast", "udevRules": [by_type]}]), on=every)
+        assert list(links()) == ["fast/filesystem/scsi-X-part1"]
+        await machine.in_force(on=every)
+        assert links() == {}
+
+
+async def test_of_a_retired_group_only_links_in_use_stay(machine: Machine, make_disk: Callable[..., Path]) -> None:
+    one, two = make_disk(), make_disk()
+    given = configured([{"storageClassName": "fast", "deviceNames": [one.name, two.name]}])
+    await machine.in_force(given, on=[one, two])
+    assert len(links()) == 2
+    [(group_id, group)] = given.groups.items()
+    kept = f"fast/filesystem/{two.name}"
+    retired = msgspec.structs.replace(group, retired=True, kept=(kept,))
+    going = msgspec.structs.replace(given, groups={group_id: retired})
+    await machine.in_force(going, on=[one, two])
+    assert links() == {kept: two.name}
+    assert rules_file.found(going, (await machine.device(one)).properties).reason == "Retired"
+    assert rules_file.found(going, (await machine.device(two)).properties).rule == "nodes[0].devices[0].deviceNames[1]"
+
+
+async def test_network_disks_are_left_alone_unless_they_are_allowed(
+    machine: Machine, make_disk: Callable[..., Path]
+) -> None:
+    disk = make_disk()
+    machine.known(**{disk.name: {"ID_PATH": "ip-10.0.0.1:3260-iscsi-iqn.2026-01.com.example-lun-0"}})
+    group = {"storageClassName": "fast", "deviceNames": [disk.name]}
+    await machine.in_force(configured([group]), on=[disk])
+    assert links() == {}
+    assert rules_file.found(configured([group]), (await machine.device(disk)).properties).reason == "NetworkDisk"
+    await machine.in_force(configured([{**group, "allowNetworkDisks": True}]), on=[disk])
+    assert list(links()) == [f"fast/filesystem/{disk.name}"]
+
+
+async def test_a_device_is_matched_by_its_medium_as_in_the_second_example(
+    machine: Machine, make_disk: Callable[..., Path]
+) -> None:
+    one, two = make_disk(), make_disk()
+    for disk, rotational in ((one, "0"), (two, "1")):
+        Path(f"/sys/block/{disk.name}/queue/rotational").write_text(rotational)
+    both = f'KERNEL=="{one.name}|{two.name}"'
+    given = configured(
+        [
+            {"storageClassName": "local-ssd", "volumeMode": "Block", "udevRules": [
+                f'{both}, KERNEL!="sda" , ATTR{{queue/rotational}}=="0"']},
+            {"storageClassName": "local-hdd", "volumeMode": "Block", "udevRules": [
+                f'{both}, KERNEL!="sda",  ATTR{{queue/rotational}}=="1"']},
+        ]
+    )  # fmt: skip
+    await machine.in_force(given, on=[one, two])
+    assert links() == {f"local-ssd/block/{one.name}": one.name, f"local-hdd/block/{two.name}": two.name}

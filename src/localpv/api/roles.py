@@ -80,6 +80,8 @@ def manager() -> list[Object]:
         rule((*READ, "patch"), "", "nodes"),
         rule(READ, well_known.STORAGE_GROUP, "storageclasses"),
         rule(("create", "patch"), _EVENTS, "events"),
+        # The classes that they mean: a manager that did not know them would withdraw their volumes.
+        rule(READ, STORAGES_GROUP, STORAGES),
     ]
 
 

@@ -10,7 +10,7 @@ import click
 from localpv import errors
 from localpv.api.kinds import Event, PersistentVolume, PersistentVolumeClaim
 from localpv.api.kinds.localdisk import LocalDisk
-from localpv.cli import common, describe, disks, tables
+from localpv.cli import common, describe, disks, rule, tables
 from localpv.client.client import Client
 from localpv.client.objects import EVERYTHING, Selection
 
@@ -28,18 +28,28 @@ def explain(disk: str, kubeconfig: Path | None, context: str) -> None:
     """Say why a disk is or is not offered.
 
     DISK is the name of the LocalDisk, of its entry (also NODE/ENTRY) or of its volume, its path, a by-id name, a serial
-    number or, on its own node, a device; the beginning is enough when no other disk has it.
+    number or, on its own node, a device; the beginning is enough when no other disk has it. Of a device that is no disk
+    (sdb, NODE/sdb) it says which LocalStorage does not mean it, and why.
     """
     common.run(_explain(disk, kubeconfig, context))
 
 
 async def _explain(word: str, kubeconfig: Path | None, context: str) -> None:
     async with common.connected(kubeconfig, context) as client:
-        found = await find(client, word)
+        try:
+            found = await find(client, word)
+        except errors.ConfigurationError:
+            # A device of a node that no LocalDisk stands for: rules may say why.
+            if not (sentences := await rule.of_device(client, word)):
+                raise
+            for sentence in sentences:
+                click.echo(tables.shown(sentence))
+            return
         volume, known = await _volume(client, found)
         lines = [
             ("disk", f"{found.spec.path} on node {found.spec.node_name}: {describe.what(found)}"),
             ("identity", describe.identity(found.status.identity)),
+            ("rule", await rule.of_disk(client, found)),
             ("class", f"{found.spec.storage_class_name}, volumes of mode {found.spec.volume_mode}"),
             ("why", describe.trouble(found)[1] or ("" if describe.is_taken(known) else found.status.message)),
             ("caution", describe.caution(found)),

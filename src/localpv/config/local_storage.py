@@ -21,7 +21,7 @@ from localpv.api import fields, names, node_selector
 from localpv.api.kinds.cluster import Node
 from localpv.api.kinds.localdisk import Medium, VolumeMode
 from localpv.api.kinds.localstorage import FILE_SYSTEMS, DeviceGroup, LocalStorage, NodeGroup
-from localpv.api.kinds.meta import Part
+from localpv.api.kinds.meta import NOTHING, Part
 from localpv.api.kinds.pods import Toleration
 from localpv.api.quantity import Quantity
 from localpv.config import cleaners, udev_match
@@ -58,7 +58,7 @@ MOST_PROBLEMS: Final = 100
 _ID: Final = re.compile(r"[0-9a-f]{8}(-[1-9][0-9]?)?", re.ASCII).fullmatch
 _UID: Final = re.compile(r"[A-Za-z0-9-]{1,128}", re.ASCII).fullmatch
 _TIME: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?Z", re.ASCII).fullmatch
-_LINK: Final = re.compile(r"[A-Za-z0-9#+.:=@_-]{1,512}", re.ASCII).fullmatch
+_ENTRY: Final = re.compile(r"[A-Za-z0-9#+.:=@_-]{1,512}", re.ASCII).fullmatch
 _EFFECTS: Final = ("", "NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
@@ -95,6 +95,10 @@ class NodeConfiguration(Part, frozen=True, kw_only=True):
 
     groups: Mapping[str, GroupDevices]
     """By the id of the group."""
+
+    pinned: Mapping[str, str] = NOTHING
+    """Added on the node: of names of links that several devices could have, since they have the same serial number, the
+    ID_PATH of the one that has it. Without this another one may have it after a restart."""
 
     @property
     def generation(self) -> int:
@@ -215,7 +219,7 @@ def merged(old: NodeConfiguration | None, new: NodeConfiguration) -> NodeConfigu
     for each, group in new.groups.items():
         if each not in kept or kept[each].generation <= group.generation:
             kept[each] = group
-    return msgspec.structs.replace(new, groups=kept)
+    return msgspec.structs.replace(new, groups=kept, pinned={**new.pinned, **old.pinned})
 
 
 def class_settings(devices: Iterable[DeviceGroup]) -> dict[str, ClassSettings]:
@@ -563,18 +567,25 @@ def _node_problems(found: NodeConfiguration) -> Iterator[Problem]:
         if len(group.kept) > MOST_KEPT or not all(map(_is_link, group.kept)):
             yield Problem(f"{place}.kept", "is no list of links")
         yield from _devices(place, group.devices)
+    if len(found.pinned) > MOST_KEPT or not all(map(is_entry, (*found.pinned, *found.pinned.values()))):
+        yield Problem("pinned", "is no list of names and paths of devices")
     yield from _lengths("groups", [group.devices for group in found.groups.values()], msgspec.to_builtins(found.groups))
 
 
 MOST_KEPT: Final = 256
-"""Links of one retired group that stay; a node has fewer disks."""
+"""Links of one retired group that stay, and names that are pinned; a node has fewer disks."""
+
+
+def is_entry(name: str) -> bool:
+    """Whether a name can stand in a folder of links, and in a rule as a value without wildcards."""
+    return _ENTRY(name) is not None
 
 
 def _is_link(link: str) -> bool:
     name, _, rest = link.partition("/")
     mode, _, entry = rest.partition("/")
     known = mode in {each.lower() for each in VolumeMode}
-    return known and not names.dns_subdomain(name) and _LINK(entry) is not None and entry not in (".", "..")
+    return known and not names.dns_subdomain(name) and is_entry(entry) and entry not in (".", "..")
 
 
 def _canonical(value: Any) -> str:

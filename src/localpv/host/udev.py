@@ -57,10 +57,7 @@ class UdevDevice:
     number: DeviceNumber
     properties: Mapping[str, str] = field(default_factory=dict)
     links: tuple[str, ...] = ()
-    """Links that udev wants for it, below /dev. When two devices want one, it leads to only one of them."""
-
-    own_links: tuple[str, ...] = ()
-    """Those that lead to this device."""
+    """Links below /dev that udev made for it and that lead to it: when two devices want one, only one has it."""
 
     empty: bool = False
     """Whether nothing is in it: a loop device without a file, a drive without a medium."""
@@ -243,8 +240,7 @@ class HostUdev:
             name=name,
             number=number,
             properties=properties,
-            links=links,
-            own_links=tuple(link for link in links if self._leads_to(link, number)),
+            links=tuple(link for link in links if self._leads_to(link, number)),
             empty=attributes.number("size") == 0,
         )
 

@@ -146,6 +146,11 @@ class Configured:
             )
         self._take(loaded)
 
+    def has_of_its_own(self, name: str) -> bool:
+        """Whether a class is configured, and not by a LocalStorage."""
+        settings = self.current.classes.get(name)
+        return settings is not None and not settings.from_local_storage
+
     def look_now(self) -> None:
         """Read again, now: what is read has changed."""
         self._asked.set()

@@ -19,6 +19,7 @@ from localpv.manager.release.jobs import Jobs
 from localpv.observe.recorder import ApiRecorder
 from localpv.programs import binding, configuring, operator, stopping
 from localpv.programs.configuring import Configured
+from localpv.programs.local_storages import LocalStorageClasses
 from localpv.programs.observing import Observed
 from localpv.runtime.clock import SystemClock
 from localpv.runtime.group import Group
@@ -61,7 +62,9 @@ async def run(settings: Settings) -> None:
             read = configuring.from_folder(settings.config)
         else:
             read = configuring.from_config_map(client, settings.config_map, settings.namespace)
-        configured = Configured(read, clock=clock)
+        storages = LocalStorageClasses(client, namespace=settings.namespace, clock=clock)
+        configured = Configured(configuring.with_local_storages(read, storages.classes), clock=clock)
+        storages.changed = configured.look_now
         await configured.load()
         election = Election(
             client.objects(Lease),
@@ -112,7 +115,7 @@ async def run(settings: Settings) -> None:
                         pods=pods,
                         clock=clock,
                         observed=observed,
-                        is_configured=lambda name: name in configured.current.classes,
+                        is_configured=configured.has_of_its_own,
                     ),
                 )
             try:
@@ -129,5 +132,6 @@ async def run(settings: Settings) -> None:
         observed.manager(lambda: leading)
         group = Group(clock=clock)
         group.add("configuration", configured.run)
+        group.add("local storages", storages.run)
         group.add("manager", lead)
         await stopping.until_stopped(group, "ready manager", probes=settings.probes, observed=observed)

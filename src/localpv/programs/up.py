@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from localpv.agent.udev.headers import Headers
 from localpv.api import crds
 from localpv.client import config as connections
 from localpv.client.client import Client
@@ -23,6 +24,8 @@ from localpv.programs import (
     in_process_transport,
     live,
     manifests,
+    node_parts,
+    own_machine,
     provisioner,
     running,
     scheduling,
@@ -33,6 +36,7 @@ from localpv.programs import (
 from localpv.programs.configuring import Configured
 from localpv.programs.manifests import Manifest
 from localpv.programs.observing import Observed
+from localpv.programs.own_machine import Machine
 from localpv.runtime.clock import SystemClock
 from localpv.runtime.group import Group
 
@@ -60,7 +64,7 @@ async def run(settings: Settings, *, config: Path | None, with_demo: bool, on_te
         async with in_process_transport.connect(
             server, connection, component="up", clock=clock, observer=requests
         ) as client:
-            own = [Manifest(crds.load("localdisks"), "localpv itself")]
+            own = [Manifest(crds.load(name), "localpv itself") for name in crds.NAMES]
             await manifests.apply([*own, *wanted], client, server.kinds)
             group = Group(clock=SystemClock())
             informers = binding.add_informers(group, client=client, clock=clock)
@@ -78,8 +82,7 @@ async def run(settings: Settings, *, config: Path | None, with_demo: bool, on_te
             )
             if access is not None:
                 server.look_into_pods_with(access)
-            if folder is not None and (folder / CLASSES).exists():
-                await _add_the_circle(group, informers, settings, folder, observed)
+            await _add_the_circle(group, informers, settings, folder, observed)
             if with_demo and access is not None:
                 group.add("demo", lambda: demo.stay(client))
             hints = demo.TRY_NEXT if with_demo and access is not None else demo.TRY_WITHOUT_PODS
@@ -104,24 +107,56 @@ async def _add_the_circle(
     group: Group,
     informers: InformerFactory,
     settings: Settings,
-    folder: Path,
+    folder: Path | None,
     observed: Observed,
 ) -> None:
+    """Discovery, publishing and cleaning: from the start where classes are configured, otherwise with the first
+    LocalStorage."""
     clock = SystemClock()
-    configured = Configured(configuring.from_folder(folder, others=manifests.SUFFIXES), clock=clock)
+    own: configuring.Read = configuring.from_nothing
+    has_classes = folder is not None and (folder / CLASSES).exists()
+    if folder is not None and has_classes:
+        own = configuring.from_folder(folder, others=manifests.SUFFIXES)
+    machine = Machine(node=settings.node_name, rules=node_parts.RULES_FOLDER, state=settings.data)
+    read = configuring.with_local_storages(own, Headers(machine.rules).classes)
+    configured = Configured(read, clock=clock)
     await configured.load()
     observed.configuration(configured)
-    group.add("configuration", configured.run)
-    provisioner.add_to(
-        group,
-        node=settings.node_name,
-        informers=informers,
-        records=ApiRecords(informers.client, node=settings.node_name, clock=clock),
-        configured=configured,
-        state=settings.data / "agent",
-        clock=clock,
-        observed=observed,
-    )
+
+    def add_to(parts: Group) -> None:
+        parts.add("configuration", configured.run)
+        parts.add("rules files", lambda: configuring.follow_folder(machine.rules, configured))
+        provisioner.add_to(
+            parts,
+            node=settings.node_name,
+            informers=informers,
+            records=ApiRecords(informers.client, node=settings.node_name, clock=clock),
+            configured=configured,
+            state=settings.data / "agent",
+            clock=clock,
+            observed=observed,
+        )
+
+    async def serve_local_storages() -> None:
+        await own_machine.first(informers.client, state=machine.state, clock=clock)
+        parts = Group(clock=clock)
+        if not has_classes:
+            add_to(parts)
+        parts.add(
+            "operator and discoverer",
+            lambda: own_machine.serve(
+                informers.client,
+                machine,
+                clock=clock,
+                observed=observed,
+                is_configured=configured.has_of_its_own,
+            ),
+        )
+        await parts.run()
+
+    if has_classes:
+        add_to(group)
+    group.add("local storages", serve_local_storages)
 
 
 async def _serve(group: Group, client: Client, server: ApiServer, stop: asyncio.Event, *, hints: Sequence[str]) -> None:

@@ -146,9 +146,7 @@ class FakeUdev:
         device = self._devices[name]
         properties, links = self._records.get(name, ({}, ()))
         own = tuple(link for link in links if self._owners.get(link) == name)
-        return UdevDevice(
-            name=name, number=device.number, properties=properties, links=links, own_links=own, empty=device.empty
-        )
+        return UdevDevice(name=name, number=device.number, properties=properties, links=own, empty=device.empty)
 
     # Carrying rules out.
 

@@ -195,9 +195,11 @@ class Discoverer:
             # Without an answer nothing goes; what is told comes into force all the same.
             trouble = error
         waiting: dict[str, str] = {}
+        known = [device.properties for device in await self._udev.devices()]
 
         def change(before: Configurations) -> Configurations:
-            return _changed(before, told, leaving=leaving, used=used, waiting=waiting)
+            after = _changed(before, told, leaving=leaving, used=used, waiting=waiting)
+            return {key: rules_file.with_pins(each, known) for key, each in after.items()}
 
         try:
             now, _ = await self._folder.change(change)
@@ -346,7 +348,7 @@ class Discoverer:
 
     # The end.
 
-    async def leave(self) -> None:
+    async def leave(self, configurations: Iterable[NodeConfiguration] | None = None) -> None:
         """Tell an update from a removal, after `run` has ended.
 
         An update or a restart leaves everything: the API says that the LocalStorage exists, is not being deleted, has
@@ -355,7 +357,7 @@ class Discoverer:
         """
         try:
             async with asyncio.timeout(LEAVE_SECONDS):
-                for configuration in self._told.values():
+                for configuration in self._told.values() if configurations is None else configurations:
                     await self._leave(configuration)
         except (errors.LocalpvError, TimeoutError) as error:
             log.warning("leaves all rules as they are error=%s", error or "no answer in time")
@@ -461,7 +463,7 @@ def _clashes(devices: Iterable[UdevDevice], now: Configurations) -> frozenset[tu
         (device.name, link)
         for device in devices
         for each in now.values()
-        if (link := rules_file.found(each, device.properties).link) and link not in device.own_links
+        if (link := rules_file.found(each, device.properties).link) and link not in device.links
     )
 
 

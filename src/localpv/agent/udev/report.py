@@ -77,7 +77,7 @@ def status(
 def _device(configuration: NodeConfiguration, device: UdevDevice, *, late: bool) -> MatchedDevice:
     found = rules_file.found(configuration, device.properties)
     link = found.link if found.storage_class_name else ""
-    if link and link in device.own_links:
+    if link and link in device.links:
         return MatchedDevice(
             device=device.name,
             link=f"/dev/{link}",

@@ -16,6 +16,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
+
 from localpv import errors
 from localpv.config import local_storage, udev_match
 from localpv.config.local_storage import Match, NodeConfiguration, WrongConfiguration
@@ -62,6 +64,9 @@ _LINK: Final = "KUBERNETES_LOCAL_STORAGE_LINK_"
 _FOLDER: Final = "KUBERNETES_LOCAL_STORAGE_FOLDER_"
 """CLASS/MODE in which the device was named."""
 
+_SERIAL: Final = "KUBERNETES_LOCAL_STORAGE_SERIAL_"
+"""The name that the device has or would have if no other had it."""
+
 _NAMED: Final = "KUBERNETES_LOCAL_STORAGE_NAMED_"
 """How it was named there: `serial`, or `path` since another device has the same serial number."""
 
@@ -69,7 +74,7 @@ _RETIRED: Final = "KUBERNETES_LOCAL_STORAGE_RETIRED_"
 _MARK: Final = "KUBERNETES_LOCAL_STORAGE_MARK_"
 """A digest of the rules with which udev has looked at the device."""
 
-_OWN: Final = (_CLASS, _MODE, RULE, _KIND, _TAKEN, _ID, _LINK, _FOLDER, _NAMED, _RETIRED)
+_OWN: Final = (_CLASS, _MODE, RULE, _KIND, _TAKEN, _ID, _SERIAL, _LINK, _FOLDER, _NAMED, _RETIRED)
 
 SAME_SERIAL: Final = "LOCALPVSAMESERIAL"
 """Argument of a synthetic uevent that tells the rules to name a device by its path: udev looks at several devices at
@@ -286,6 +291,24 @@ def found(configuration: NodeConfiguration, properties: Mapping[str, str]) -> Fo
             return Found(reason="NoRuleMatches", message=message)
 
 
+def with_pins(configuration: NodeConfiguration, devices: Sequence[Mapping[str, str]]) -> NodeConfiguration:
+    """The configuration, with a note of who has a name that several devices could have.
+
+    Told by the properties of all devices. The one that has the name keeps it over a restart of the machine, when udev
+    looks at both at once and nothing is known of before: a volume must not find itself on the other disk.
+    """
+    ending = _hash(configuration)
+    shared = {each.get(_SERIAL + ending, "") for each in devices if each.get(_NAMED + ending) == "path"} - {""}
+    pinned = dict(configuration.pinned)
+    for each in devices:
+        name, path = each.get(_SERIAL + ending, ""), each.get("ID_PATH", "")
+        if each.get(_NAMED + ending) != "serial" or name not in shared or len(pinned) >= local_storage.MOST_KEPT:
+            continue
+        if local_storage.is_entry(name) and local_storage.is_entry(path):
+            pinned.setdefault(name, path)
+    return configuration if pinned == configuration.pinned else msgspec.structs.replace(configuration, pinned=pinned)
+
+
 # How rules are made.
 
 
@@ -335,7 +358,8 @@ def _rules(configuration: NodeConfiguration, *, older: Sequence[NodeConfiguratio
             *((_set(_RETIRED + own, "1"),) if match in going else ()),
         )
     yield _is(_CLASS + own, ""), end
-    yield from _naming(own, sorted({(match.storage_class_name, match.mode) for match in (*live, *going)}))
+    folders = {(match.storage_class_name, match.mode) for match in (*live, *going)}
+    yield from _naming(own, sorted(folders), configuration.pinned)
     if going:
         yield from _keeping(configuration, own, end)
     yield Token("SYMLINK", "", "+=", f"{local_storage.LINKS}/$env{{{_LINK}{own}}}"), _REPLACE
@@ -356,7 +380,7 @@ def _kinds(own: str) -> Iterator[Rule]:
         yield *_tokens(keys), _set(_KIND + own, BOOT)
 
 
-def _naming(own: str, folders: Sequence[tuple[str, str]]) -> Iterator[Rule]:
+def _naming(own: str, folders: Sequence[tuple[str, str]], pinned: Mapping[str, str]) -> Iterator[Rule]:
     """ID_BUS and ID_SERIAL, the path too where another device has the same, or else the kernel name."""
     identity, named, link = _ID + own, _NAMED + own, _LINK + own
     has_serial = (_is("ID_BUS", "?*"), _is("ID_SERIAL", "?*"))
@@ -372,7 +396,11 @@ def _naming(own: str, folders: Sequence[tuple[str, str]]) -> Iterator[Rule]:
         yield *here, Token("ENV", _FOLDER + own, "!=", folder), _set(named, ""), _set(_FOLDER + own, folder)
     path = f"$env{{{_FOLDER}{own}}}/$env{{{identity}}}"
     yield _is(identity, ""), _set(named, "")
+    yield _is(identity, "?*"), _set(_SERIAL + own, f"$env{{{identity}}}")
     yield _is(f"SYNTH_ARG_{SAME_SERIAL}", "1"), _is(identity, "?*"), _set(named, "path")
+    for name, its_path in sorted(pinned.items()):
+        yield _is(identity, name), _is("ID_PATH", its_path), _set(named, "serial")
+        yield _is(identity, name), Token("ENV", "ID_PATH", "!=", its_path), _set(named, "path")
     exists = Token("TEST", "", "==", f"/dev/{local_storage.LINKS}/{path}")
     yield _is(identity, "?*"), _is(named, ""), exists, _set(named, "path")
     yield _is(identity, "?*"), _is(named, ""), _set(named, "serial")

@@ -15,6 +15,7 @@ earlier step has taken away. The finalizer goes last, so nothing is left that no
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from localpv import errors
@@ -48,11 +49,21 @@ class Waiting:
     message: str
 
 
+Leave = Callable[[LocalStorage], Awaitable[bool]]
+
+
+async def _pods_left(storage: LocalStorage) -> bool:
+    return True
+
+
 class Deletion:
     """Takes LocalStorages away, one step per call."""
 
-    def __init__(self, informers: Informers, *, groups: NodeGroups, recorder: Recorder, clock: Clock) -> None:
-        self._seen = informers
+    def __init__(
+        self, informers: Informers, *, groups: NodeGroups, recorder: Recorder, clock: Clock, leave: Leave = _pods_left
+    ) -> None:
+        """`leave` takes away what serves a LocalStorage besides pods; whether it is gone."""
+        self._seen, self._leave = informers, leave
         self._groups = groups
         self._recorder = recorder
         self._clock = clock
@@ -79,6 +90,9 @@ class Deletion:
         stopped = [await self._groups.stop(storage, group, sets.get(group)) for group in {**maps, **sets}]
         if not all(stopped):
             self._wait(storage, "StoppingPods", "Pods on nodes are taking their rules away.")
+            return LookAgain(after=PODS_SECONDS)
+        if not await self._leave(storage):
+            self._wait(storage, "RemovingRules", "The rules of this machine are being taken away.")
             return LookAgain(after=PODS_SECONDS)
         await self._forget_reports(storage)
         for config_map in maps.values():

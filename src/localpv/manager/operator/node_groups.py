@@ -97,9 +97,11 @@ class NodeGroups:
             configuration = local_storage.node_configuration(storage, [group])
             await self._apply_config_map(storage, group, nodes, configuration)
             name = object_name(storage.metadata.name, group)
+            if (pods := self._objects.daemon_set(storage, name, group, nodes)) is None:
+                continue
             if self._seen.daemon_sets.get(name, storage.metadata.namespace) is None:
                 await self._check_name(storage, self._daemon_sets.find(name, storage.metadata.namespace))
-            await self._daemon_sets.apply(self._objects.daemon_set(storage, name, group, nodes), force=True)
+            await self._daemon_sets.apply(pods, force=True)
 
     async def retire_removed(self, storage: LocalStorage) -> Outcome:
         """Take away the groups that the spec does not have any more."""

@@ -18,5 +18,5 @@ class NodeObjects(Protocol):
     def config_map(self, owner: LocalStorage, name: str, group: str, nodes: str, data: Mapping[str, str]) -> Object:
         """What the pods of a group are to do, and which nodes the group is."""
 
-    def daemon_set(self, owner: LocalStorage, name: str, group: str, nodes: NodeGroup) -> Object:
-        """The pods of a group, labelled and owned as the ConfigMap is."""
+    def daemon_set(self, owner: LocalStorage, name: str, group: str, nodes: NodeGroup) -> Object | None:
+        """The pods of a group, labelled and owned as the ConfigMap is; None where the group is served without pods."""

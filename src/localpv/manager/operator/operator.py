@@ -20,7 +20,7 @@ from localpv.manager.operator import classes as storage_classes
 from localpv.manager.operator import status as statuses
 from localpv.manager.operator import verdict as verdicts
 from localpv.manager.operator.classes import Classes
-from localpv.manager.operator.deletion import Deletion
+from localpv.manager.operator.deletion import Deletion, Leave
 from localpv.manager.operator.informers import BY_STORAGE, Disk, Informers, Report
 from localpv.manager.operator.node_groups import NodeGroups, in_force
 from localpv.manager.operator.objects import NodeObjects
@@ -54,8 +54,10 @@ class Operator:
         clock: Clock,
         is_configured: Callable[[str], bool] = _nowhere,
         observe: Observing = unobserved,
+        leave: Leave | None = None,
     ) -> None:
-        """Serves the LocalStorages of one namespace; those of others are told where to go."""
+        """Serves the LocalStorages of one namespace, or of all without one; those of others are told where to go.
+        `leave` takes away what serves a LocalStorage where there are no pods."""
         self._namespace = namespace
         self._clock = clock
         self._seen = Informers(client, namespace, clock)
@@ -63,7 +65,8 @@ class Operator:
         self._storages = client.objects(LocalStorage)
         self._classes = Classes(self._seen, objects=objects, recorder=self._recorder, is_configured=is_configured)
         self._groups = NodeGroups(self._seen, objects=objects, clock=clock)
-        self._deletion = Deletion(self._seen, groups=self._groups, recorder=self._recorder, clock=clock)
+        how = {"leave": leave} if leave is not None else {}
+        self._deletion = Deletion(self._seen, groups=self._groups, recorder=self._recorder, clock=clock, **how)
         self._verdicts: dict[str, Verdict] = {}
         self._tallies: dict[str, Tally] = {}
         self._troubles: dict[str, str] = {}

@@ -29,9 +29,9 @@ class Verdict:
 
 
 def judge(storage: LocalStorage, *, namespace: str) -> Verdict:
-    """Nothing of a LocalStorage that is not accepted reaches a node."""
+    """Nothing of a LocalStorage that is not accepted reaches a node. Without a namespace all are served."""
     meta = storage.metadata
-    if meta.namespace != namespace:
+    if namespace and meta.namespace != namespace:
         return Verdict(
             meta.uid,
             meta.generation,

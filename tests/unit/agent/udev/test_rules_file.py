@@ -328,3 +328,24 @@ def test_what_is_too_much_in_all_is_refused() -> None:
     assert any("KiB of rules" in str(each) for each in local_storage.problems(storage(devices(wide))))
     long = {"storageClassName": "local", "udevRules": ['KERNEL!="' + "y" * 1014 + '"'] * 64}
     assert any("KiB as JSON" in str(each) for each in local_storage.problems(storage(devices(long, long))))
+
+
+def test_who_has_a_shared_name_is_told_in_the_header_and_outlives_updates() -> None:
+    told = configured(devices(GOOD))
+    ending = next(iter(rules_file.marks([told]))).rpartition("_")[2]
+    owner = {
+        f"KUBERNETES_LOCAL_STORAGE_NAMED_{ending}": "serial",
+        f"KUBERNETES_LOCAL_STORAGE_SERIAL_{ending}": "scsi-X",
+        "ID_PATH": "pci-0000:00:04.0-scsi-0:0:1:0",
+    }
+    other = {**owner, f"KUBERNETES_LOCAL_STORAGE_NAMED_{ending}": "path", "ID_PATH": "pci-2"}
+    assert rules_file.with_pins(told, [owner]) == told
+    assert rules_file.with_pins(told, [{**owner, "ID_PATH": 'x", RUN+="y'}, other]) == told
+    pinned = rules_file.with_pins(told, [other, owner])
+    assert pinned.pinned == {"scsi-X": "pci-0000:00:04.0-scsi-0:0:1:0"}
+    text = rules_file.files([pinned], namespace="default").popitem()[1]
+    assert rules_file.configuration(text) == pinned
+    check_against_udev(text, pinned, [])
+    assert local_storage.merged(pinned, told) == pinned
+    moved = [{**other, f"KUBERNETES_LOCAL_STORAGE_NAMED_{ending}": "serial"}, other]
+    assert rules_file.with_pins(pinned, moved) == pinned
