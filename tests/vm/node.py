@@ -29,6 +29,10 @@ RULE = (
     'SUBSYSTEM=="block", ENV{DEVTYPE}=="disk", ENV{ID_SERIAL}=="*PLUGGED*", SYMLINK+="disk/localpv/$env{ID_SERIAL}"\n'
 )
 
+STORED = "stored"
+LINKS = Path("/dev/disk/kubernetes-local-storage") / STORED / "block"
+"""Where rules of LocalStorages put links to disks of this class."""
+
 CLEANERS = {
     "reset": (),
     "zero": ("dd-zero",),
@@ -103,7 +107,7 @@ class Node:
     @staticmethod
     def place(storage_class: str) -> Path:
         """The discovery directory of a class."""
-        return RULED if storage_class == "ruled" else Path("/mnt/disks") / storage_class
+        return {"ruled": RULED, STORED: LINKS}.get(storage_class, Path("/mnt/disks") / storage_class)
 
     @contextmanager
     def linked(self, storage_class: str, entry: str, device: Path) -> Iterator[Path]:

@@ -6,17 +6,17 @@ import os
 import subprocess
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.journey.crash_server import DISKS
 from tests.unit.agent.udev.node_world import OLD, YOUNG, NodeWorld, devices, told
 from tests.vm import hardware
 from tests.vm.bay import Bay
 from tests.vm.disks import SLOTS, Bus, Disk
-from tests.vm.node import Node
+from tests.vm.node import STORED, Node
 
 from localpv.agent.udev.discoverer import Discoverer
-from localpv.api.kinds.localstorage import LocalStorage, MatchedDevice
+from localpv.api.kinds.localstorage import LOCAL_STORAGES, LocalStorage, MatchedDevice
 from localpv.host.udev import HostUdev
 from localpv.host.workers import Workers
 
@@ -33,8 +33,8 @@ class Here:
         self.world = NodeWorld(folder)
         self.udev = HostUdev(rules=RULES, workers=Workers())
 
-    def discoverer(self, *storages: LocalStorage, **options: Any) -> Discoverer:
-        return self.world.discoverer(*map(told, storages), udev=self.udev, **options)
+    def discoverer(self, *storages: LocalStorage) -> Discoverer:
+        return self.world.discoverer(*map(told, storages), udev=self.udev)
 
     def links(self, place: str) -> dict[str, str]:
         """Links of CLASS/MODE with the kernel names that they lead to."""
@@ -66,8 +66,10 @@ def _udevd() -> bool:
 async def here(tmp_path: Path) -> AsyncIterator[Here]:
     made = Here(tmp_path)
     yield made
-    # Nobody means anything any more.
-    await made.discoverer(alone=True).look()
+    made.world.delete_storages()
+    for disk in [path for path in made.world.server.objects if path.startswith(DISKS)]:
+        made.world.server.remove(disk)
+    await made.discoverer().look()
     assert not LINKS.exists() or not any(LINKS.rglob("*"))
     assert not [*RULES.glob("99-kubernetes*")]
 
@@ -178,6 +180,8 @@ async def test_two_disks_with_one_serial_number_have_a_link_each(here: Here, bay
     assert here.links("twins/block") == both, "whoever was looked at last"
     await discoverer.look()
     assert {here.reported("twins")[name].link.rpartition("/")[2] for name in (one, two)} == {*both}
+    here.restart_udev()
+    assert here.links("twins/block") == both, "also when both come at once and nothing is known of before"
 
     bay.pull(first)
     hardware.settle()
@@ -237,3 +241,31 @@ async def test_a_removal_takes_links_and_file_and_an_update_takes_nothing(here: 
     await here.discoverer(here.world.storage("other", devices("other", "vda"))).look()
     assert here.links("all/block") == {}
     assert [path.name for path in RULES.glob("99-kube*")] == ["99-kubernetes-local-storage-other.rules"]
+
+
+@pytest.mark.seed("OPR-7", "OPR-9", "OPR-19")
+def test_a_disk_becomes_a_volume_and_back_by_a_local_storage_alone(node: Node, bay: Bay) -> None:
+    storages = f"{LOCAL_STORAGES.path}/namespaces/default/{LOCAL_STORAGES.plural}"
+    rule = 'ENV{ID_SERIAL}=="*STORED?", ENV{DEVTYPE}=="disk"'
+    group = {"storageClassName": STORED, "volumeMode": "Block", "udevRules": [rule]}
+    head = {"apiVersion": LOCAL_STORAGES.api_version, "kind": LOCAL_STORAGES.kind, "metadata": {"name": "vm"}}
+    wanted, used = Disk(serial="STORED1", bus=Bus.SCSI), Disk(serial="STORED2", bus=Bus.SCSI)
+    node.api.post(storages, head | {"spec": {"nodes": [{"devices": [group]}]}})
+    try:
+        hardware.partition(bay.plug(used))
+        node.refused(STORED, f"{SCSI}STORED2", "Partitioned")
+        bay.plug(wanted)
+        volume = node.volume(STORED, f"{SCSI}STORED1")
+        assert volume["spec"]["local"]["path"] == str(node.place(STORED) / f"{SCSI}STORED1")
+        disk = node.disk(STORED, f"{SCSI}STORED1")
+        assert disk["status"]["matchedBy"] == "default/vm nodes[0].devices[0].udevRules[0]"
+
+        bay.pull(wanted)
+        node.eventually(lambda: node.volume_is(volume) is None, "the volume that nobody had is taken back")
+        bay.plug(wanted, blank=False)
+        volume = node.volume(STORED, f"{SCSI}STORED1", not_uid=volume["metadata"]["uid"])
+    finally:
+        node.api.send("DELETE", f"{storages}/vm")
+    node.eventually(lambda: node.volume_is(volume) is None, "the volume goes with the LocalStorage")
+    node.eventually(lambda: node.api.send("GET", f"{storages}/vm").code == 404, "the LocalStorage goes")
+    node.eventually(lambda: not [*RULES.glob("99-kubernetes*")], "its rules go")

@@ -127,6 +127,7 @@ def test_nobody_else_reads_the_node_affinity_of_a_volume() -> None:
             "engine/apiserver/kinds/pod_warnings.py",
         ),
         *("engine/apiserver/kinds/job.py", "engine/controllers/daemon_nodes.py", "deploy/reading.py"),
+        "deploy/local_storage.py",
         *("engine/scheduler/pod_info.py", "engine/scheduler/scores.py", "engine/scheduler/filters.py"),
         *("engine/scheduler/admission.py", "engine/scheduler/topology_spread.py"),
     }

@@ -99,12 +99,10 @@ class Discoverer:
         state: Path,
         clock: Clock,
         namespace: str,
-        alone: bool = False,
     ) -> None:
-        """`namespace` is that of the operator. `alone`: there is no other discoverer on this node, so what we are not
-        told about is to go."""
+        """`namespace` is that of the operator."""
         self._node, self._client, self._udev, self._uevents = node, client, udev, uevents
-        self._clock, self._alone = clock, alone
+        self._clock = clock
         self._folder = RulesFolder(udev=udev, state=state, clock=clock, namespace=namespace)
         self._told: dict[str, NodeConfiguration] = {}
         self._given = asyncio.Event()
@@ -198,6 +196,9 @@ class Discoverer:
         known = [device.properties for device in await self._udev.devices()]
 
         def change(before: Configurations) -> Configurations:
+            # What holds now that we have the lock: `leave` may have taken away what was told when this look began.
+            nonlocal told
+            told = dict(self._told)
             after = _changed(before, told, leaving=leaving, used=used, waiting=waiting)
             return {key: rules_file.with_pins(each, known) for key, each in after.items()}
 
@@ -257,9 +258,6 @@ class Discoverer:
 
     async def _leaving(self, told: Configurations, present: Configurations) -> frozenset[tuple[str, str]]:
         """Groups on this node that nobody means any more, as UID and id."""
-        if self._alone:
-            wanted = {(each.uid, group) for each in told.values() for group in each.groups}
-            return frozenset((each.uid, group) for each in present.values() for group in each.groups) - wanted
         if self._clock.monotonic() < self._orphans_next:
             return frozenset()
         found: set[tuple[str, str]] = set()

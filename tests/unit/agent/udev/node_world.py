@@ -89,6 +89,10 @@ class NodeWorld:
         """Without finalizers: it is gone."""
         self.server.remove(self._storage_path(name))
 
+    def delete_storages(self) -> None:
+        for path in [path for path in self.server.objects if f"/{LOCAL_STORAGES.plural}/" in path]:
+            self.server.remove(path)
+
     def _storage_path(self, name: str) -> str:
         return f"{LOCAL_STORAGES.path}/namespaces/{NAMESPACE}/{LOCAL_STORAGES.plural}/{name}"
 
@@ -141,11 +145,7 @@ class NodeWorld:
     # Who works there.
 
     def discoverer(
-        self,
-        *told: NodeConfiguration,
-        udev: Udev | None = None,
-        transport: Transport | None = None,
-        alone: bool = False,
+        self, *told: NodeConfiguration, udev: Udev | None = None, transport: Transport | None = None
     ) -> Discoverer:
         """A new process with this configuration."""
         made = Discoverer(
@@ -156,7 +156,6 @@ class NodeWorld:
             state=self.state,
             clock=self.clock,
             namespace=NAMESPACE,
-            alone=alone,
         )
         made.configure(told)
         return made

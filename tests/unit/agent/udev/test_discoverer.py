@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -401,15 +402,26 @@ async def test_another_local_storage_of_the_same_name_waits_for_the_volumes_of_t
 
 
 @pytest.mark.seed("OPR-19")
-async def test_who_is_alone_on_a_node_removes_what_it_is_not_told_about(world: NodeWorld) -> None:
-    discoverer = world.discoverer(told(world.storage("a", devices("fast", "sdb"))), alone=True)
+async def test_a_group_that_was_let_go_in_the_middle_of_a_look_does_not_come_back(world: NodeWorld) -> None:
+    """On one machine a LocalStorage goes while the discoverer goes on."""
+    discoverer = world.discoverer(told(world.storage("a", devices("fast", "sdb"))))
     await discoverer.look()
-    world.publish("fast/block/scsi-S1")
-    discoverer.configure([])
-    await discoverer.look()
-    assert world.links() == {"fast/block/scsi-S1": "sdb"}
+    inner, entered, go_on = world.udev.running, asyncio.Event(), asyncio.Event()
 
-    world.release("fast/block/scsi-S1")
-    await discoverer.look()
+    async def running() -> bool:
+        entered.set()
+        await go_on.wait()
+        return await inner()
+
+    world.udev.running = running  # type: ignore[method-assign]
+    looking = asyncio.create_task(discoverer.look())
+    await entered.wait()
+    going = told(world.storage("a", devices("fast", "sdb")))
+    world.delete_storage("a")
+    discoverer.configure([])
+    await discoverer.leave([going])
+    assert world.udev.rules == {}
+    go_on.set()
+    await looking
     assert world.udev.rules == {}
     assert world.links() == {}
