@@ -124,7 +124,9 @@ async def measure(folder: Path, count: int, progress: Callable[[str], None]) -> 
             )
             writes = Writes()
             watching = asyncio.create_task(writes.watch(client))
-            spec = {"nodes": [{"devices": [{"storageClassName": "fast", "deviceNames": ["sd[b-z]"]}]}]}
+            devices = {"storageClassName": "fast", "deviceNames": ["sd[b-z]"]}
+            # The engine has a node of its own, which is not hollow.
+            spec = {"nodes": [{"nodeSelector": {"hollow": "yes"}, "devices": [devices]}]}
             metadata = {"name": "local", "namespace": NAMESPACE}
             made = await client.untyped(LOCAL_STORAGES).create({"metadata": metadata, "spec": spec})
             await writes.until(lambda storage: storage.status.node_count == count)
@@ -159,7 +161,7 @@ async def prepare(client: Client, count: int) -> None:
         await definitions.create(crds.load(name))
     await client.untyped(resource_of("Namespace")).create({"metadata": {"name": NAMESPACE}})
     nodes = client.untyped(resource_of("Node"))
-    labels = {"kubernetes.io/os": "linux"}
+    labels = {"kubernetes.io/os": "linux", "hollow": "yes"}
     await together(
         nodes.create({"metadata": {"name": f"node-{number:04}", "labels": labels}}) for number in range(count)
     )
