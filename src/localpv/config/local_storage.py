@@ -222,6 +222,11 @@ def merged(old: NodeConfiguration | None, new: NodeConfiguration) -> NodeConfigu
     return msgspec.structs.replace(new, groups=kept, pinned={**new.pinned, **old.pinned})
 
 
+def is_linked(path: str) -> bool:
+    """Whether a path is that of a link which rules of LocalStorages make."""
+    return path.startswith(f"/dev/{LINKS}/")
+
+
 def class_settings(devices: Iterable[DeviceGroup]) -> dict[str, ClassSettings]:
     """The classes that groups of devices mean, by name: where their links are, and how they are offered and cleaned.
 

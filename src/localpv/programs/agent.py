@@ -49,7 +49,7 @@ async def run(settings: Settings) -> None:
 def _of_local_storage(disk: LocalDisk) -> bool:
     """Whether the class of a disk is one of a LocalStorage, or was. Without a ConfigMap nobody can tell whether any
     other class is gone: its agent may only be starting anew."""
-    return disk.spec.path.startswith(f"/dev/{local_storage.LINKS}/")
+    return local_storage.is_linked(disk.spec.path)
 
 
 async def _work(client: Client, settings: Settings, configured: Configured, clock: Clock, observed: Observed) -> None:

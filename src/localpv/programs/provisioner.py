@@ -6,6 +6,7 @@ not installed, or not allowed as with the classic roles, its records live in a f
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 from collections.abc import Sequence
@@ -14,15 +15,16 @@ from pathlib import Path
 from localpv.client import client as clients
 from localpv.client.client import Client
 from localpv.client.informer_factory import InformerFactory
-from localpv.config import classic
+from localpv.config import classic, local_storage
 from localpv.disk.records.api import ApiRecords
 from localpv.disk.records.folder import FolderRecords
-from localpv.disk.records.protocol import Records
+from localpv.disk.records.protocol import Ours, Records, every_record
 from localpv.errors import Forbidden, NotFound
 from localpv.manager.manager import Manager, ManagerScope
 from localpv.observe.recorder import ApiRecorder
 from localpv.programs import configuring, memory, node_parts, stopping
 from localpv.programs.configuring import Configured
+from localpv.programs.node_lock import NodeLock
 from localpv.programs.node_parts import Settings
 from localpv.programs.observing import Observed
 from localpv.runtime.clock import Clock, SystemClock
@@ -56,8 +58,9 @@ async def run(settings: Settings) -> None:
         group.add("configuration", configured.run)
         informers = InformerFactory(client, clock=clock)
         group.add("informers", informers.run)
+        parts, started = Group(clock=clock), asyncio.Event()
         add_to(
-            group,
+            parts,
             node=settings.node,
             informers=informers,
             records=records,
@@ -66,7 +69,12 @@ async def run(settings: Settings) -> None:
             clock=clock,
             observed=observed,
             notices=_notices(records, settings.state),
+            ours=lambda disk: not local_storage.is_linked(disk.spec.path),
         )
+        # Agents of LocalStorages stand by: two who judge the disks of a node could offer one twice.
+        turn = NodeLock(settings.state, first=True, clock=clock)
+        observed.working(lambda: turn.working, idle_is_ready=False)
+        group.add("node", lambda: turn.run(lambda: parts.run(on_ready=started.set)), ready=started.wait)
         try:
             line = f"ready provisioner of node {settings.node}"
             await stopping.until_stopped(group, line, probes=settings.probes, observed=observed)
@@ -86,6 +94,7 @@ def add_to(
     clock: Clock,
     observed: Observed,
     notices: Sequence[tuple[str, str]] = (),
+    ours: Ours = every_record,
 ) -> None:
     """Add both sides of one node to a group: the manager first, so that nobody misses what discovery finds."""
 
@@ -114,6 +123,7 @@ def add_to(
         state=state,
         clock=clock,
         observed=observed,
+        ours=ours,
     )
 
 

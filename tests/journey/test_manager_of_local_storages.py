@@ -1,0 +1,138 @@
+"""`localpv manager` as a process: classes of LocalStorages are published beside those of its configuration."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests import engine_process
+from tests.contract import wire
+
+from localpv.api import crds
+from localpv.disk.records.names import disk_name
+from localpv.testing.waiting import PATIENCE_SECONDS
+
+pytestmark = pytest.mark.seed("OPR-7", "OPR-10")
+
+NODE, SPACE = "node-1", "kube-system"
+STORAGES = f"/apis/local.storage.openshift.com/v1alpha1/namespaces/{SPACE}/localstorages"
+DISKS = "/apis/localpv.dev/v1alpha1/localdisks"
+VOLUMES = "/api/v1/persistentvolumes"
+LINKS = "/dev/disk/kubernetes-local-storage"
+
+
+@pytest.fixture
+def api(tmp_path: Path) -> Iterator[wire.Api]:
+    with engine_process.running(data=tmp_path / "data", options=("--node", NODE)) as engine:
+        target = wire.read_kubeconfig(engine.kubeconfig, controllers=True)
+        made = wire.Api(target, target.token)
+        for name in crds.NAMES:
+            made.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crds.load(name))
+        for path in (STORAGES, DISKS):
+            wire.eventually(lambda path=path: made.send("GET", path).code == 200, f"{path} is served")
+        for name in ("fast", "plain"):
+            body = {"metadata": {"name": name}, "provisioner": "kubernetes.io/no-provisioner"}
+            made.post("/apis/storage.k8s.io/v1/storageclasses", body)
+        yield made
+        made.close()
+
+
+@contextlib.contextmanager
+def managing(folder: Path, classes: str) -> Iterator[Path]:
+    """A manager until the end of the with-block; its log."""
+    config, log = folder / "config", folder / "manager.log"
+    config.mkdir(exist_ok=True)
+    (config / "storageClassMap").write_text(classes)
+    options = ("--kubeconfig", f"{folder}/data/kubeconfig", "--config", str(config))
+    with log.open("ab") as stderr:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "localpv", "manager", *options],
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            env=os.environ,
+        )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready manager\n", log.read_text()
+        yield log
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(PATIENCE_SECONDS)
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+def storage(*modes: str) -> dict[str, Any]:
+    groups = [
+        {"storageClassName": "fast", "volumeMode": mode, "deviceNames": [f"sd{mode[0].lower()}"]} for mode in modes
+    ]
+    head = {"apiVersion": "local.storage.openshift.com/v1alpha1", "kind": "LocalStorage"}
+    return {**head, "metadata": {"name": "local"}, "spec": {"nodes": [{"devices": groups}]}}
+
+
+def offer(api: wire.Api, storage_class: str, entry: str, path: str, mode: str) -> None:
+    """What the agent of a node says about a disk that may be offered."""
+    spec = {
+        "nodeName": NODE,
+        "storageClassName": storage_class,
+        "entry": entry,
+        "path": path,
+        "volumeMode": mode,
+    }
+    name = disk_name(NODE, storage_class, entry)
+    api.post(
+        DISKS, {"apiVersion": "localpv.dev/v1alpha1", "kind": "LocalDisk", "metadata": {"name": name}, "spec": spec}
+    )
+    status = {
+        "phase": "Available",
+        "eligible": True,
+        "reason": "Available",
+        "kind": "BlockDevice",
+        "capacityBytes": 1 << 30,
+        "identity": {"serial": f"S-{entry}"},
+    }
+    api.merge(f"{DISKS}/{name}/status", {"status": status})
+
+
+def offered(api: wire.Api) -> dict[str, tuple[str, str]]:
+    return {
+        each["spec"]["local"]["path"]: (each["spec"]["volumeMode"], each["metadata"]["uid"])
+        for each in api.get(VOLUMES)["items"]
+    }
+
+
+def test_both_modes_of_a_class_are_published_as_soon_as_its_local_storage_is_there(
+    api: wire.Api, tmp_path: Path
+) -> None:
+    raw, formatted = f"{LINKS}/fast/block/a", f"{LINKS}/fast/filesystem/b"
+    with managing(tmp_path, "plain: {hostDir: /mnt/plain}"):
+        offer(api, "fast", "a", raw, "Block")
+        offer(api, "fast", "b", formatted, "Filesystem")
+        offer(api, "plain", "c", "/mnt/plain/c", "Filesystem")
+        wire.eventually(lambda: set(offered(api)) == {"/mnt/plain/c"}, "the class of the configuration is published")
+        api.post(STORAGES, storage("Block", "Filesystem"))
+        wire.eventually(lambda: len(offered(api)) == 3, "and both modes of the other")
+    before = offered(api)
+    assert (before[raw][0], before[formatted][0]) == ("Block", "Filesystem")
+
+    with managing(tmp_path, "plain: {hostDir: /mnt/plain}"):
+        # One that starts knows all classes before it looks at a disk.
+        offer(api, "plain", "d", "/mnt/plain/d", "Filesystem")
+        wire.eventually(lambda: "/mnt/plain/d" in offered(api), "it works")
+        assert {path: offered(api)[path] for path in before} == before
+
+
+def test_class_of_the_configuration_wins_over_that_of_a_local_storage(api: wire.Api, tmp_path: Path) -> None:
+    api.post(STORAGES, storage("Block"))
+    with managing(tmp_path, "fast: {hostDir: /mnt/fast}") as log:
+        offer(api, "fast", "a", f"{LINKS}/fast/block/a", "Block")
+        offer(api, "fast", "b", "/mnt/fast/b", "Filesystem")
+        wire.eventually(lambda: set(offered(api)) == {"/mnt/fast/b"}, "what the configuration says is published")
+        assert "LocalStorage class fast: storageClassMap.fast has this class already" in log.read_text()
