@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 from tests import engine_process
-from tests.contract import wire
+from tests.contract import builders, wire
 from tests.loops import Lent
 from tests.private_udev import MISSING, RULES
 from tests.private_udev import private_udev as private_udev
@@ -31,6 +31,7 @@ pytestmark = pytest.mark.skipif(bool(MISSING), reason=MISSING or "-")
 
 NODE, SPACE, CLASS = "node-1", "localpv-system", "fast"
 LINKS = Path("/dev/disk/kubernetes-local-storage") / CLASS / "block"
+VOLUMES, CLASSES = "/api/v1/persistentvolumes", "/apis/storage.k8s.io/v1/storageclasses"
 STORAGES = f"{LOCAL_STORAGES.path}/namespaces/{SPACE}/{LOCAL_STORAGES.plural}"
 REPORTS = f"{LOCAL_STORAGE_NODES.path}/namespaces/{SPACE}/{LOCAL_STORAGE_NODES.plural}"
 DISKS = f"{LOCAL_DISKS.path}/{LOCAL_DISKS.plural}"
@@ -263,3 +264,35 @@ def test_killed_again_and_again_while_rules_change_no_link_in_use_is_ever_lost(n
 def _until(node: NodeHere, process: subprocess.Popen[str], *names: str) -> subprocess.Popen[str]:
     node.until_linked(*names)
     return process
+
+
+@pytest.mark.seed("OPR-19", "OPR-7", "OPR-14", "OPR-18")
+def test_on_one_machine_disks_come_and_go_by_a_local_storage_alone(tmp_path: Path, private_udev: Path) -> None:
+    with engine_process.running(data=tmp_path / "data", program="up", options=["--node", NODE]) as engine:
+        target = wire.read_kubeconfig(engine.kubeconfig, controllers=True)
+        api = wire.Api(target, target.token)
+        api.send("POST", "/api/v1/namespaces", builders.namespace(SPACE))
+        node = NodeHere(tmp_path, api, engine.kubeconfig)
+
+        def offered() -> set[str]:
+            paths = {Path(volume["spec"]["local"]["path"]) for volume in api.get(VOLUMES)["items"]}
+            return {path.name for path in paths if path.parent == LINKS}
+
+        try:
+            node.storage("a")
+            first = node.plug("one")
+            wire.eventually(lambda: offered() == {first}, "the first disk is offered")
+            second = node.plug("two")
+            wire.eventually(lambda: offered() == {first, second}, "the second disk is offered")
+            node.pull("two")
+            wire.eventually(lambda: offered() == {first}, "what was pulled is withdrawn")
+
+            api.send("DELETE", f"{STORAGES}/a")
+            wire.eventually(lambda: api.send("GET", f"{STORAGES}/a").code == 404, "the LocalStorage is gone")
+            assert offered() == set()
+            assert node.links() == set()
+            assert node.files() == []
+            wire.eventually(lambda: api.send("GET", f"{CLASSES}/{CLASS}").code == 404, "its class is gone")
+        finally:
+            node.close()
+            api.close()
