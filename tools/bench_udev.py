@@ -137,7 +137,7 @@ async def measure(folder: Path, progress: Callable[[str], None]) -> list[Figure]
         ]
         common = ("--kubeconfig", str(kubeconfig))
         state = ("--state", str(folder / "state"))
-        stack.enter_context(program("manager", *common, "--config", str(classes)))
+        stack.enter_context(program("manager", *common, "--config", str(classes), "--namespace", SPACE))
         discoverer = stack.enter_context(program("discoverer", *common, "--config", str(config), *state, node=NODE))
         stack.enter_context(program("agent", *common, "--local-storage", *state, node=NODE))
         for number in range(TIMES + 1):
