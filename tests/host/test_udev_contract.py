@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,6 +15,7 @@ from localpv import errors
 from localpv.host.udev import HostUdev, Udev, UdevDevice
 from localpv.host.workers import Workers
 from localpv.testing.fake_udev import FakeUdev
+from localpv.testing.waiting import PATIENCE_SECONDS
 
 SETTLE_SECONDS = 60.0
 NAME = "99-localpv-test.rules"
@@ -147,3 +151,34 @@ async def test_a_machine_without_udev_says_so(tmp_path: Path) -> None:
         assert not await udev.running()
         with pytest.raises(errors.NotSupported, match="no udev"):
             await udev.reload()
+
+
+IN_A_POD = """
+import asyncio, sys
+from pathlib import Path
+from localpv.host.udev import HostUdev
+from localpv.host.workers import Workers
+
+async def main(name):
+    udev = HostUdev(rules=Path("/etc/udev/rules.d"), workers=Workers())
+    await udev.write("99-localpv-test.rules", 'KERNEL=="' + name + '", SYMLINK+="disk/test/pod"')
+    await udev.reload()
+    await udev.trigger([name])
+    assert await udev.settle(seconds=60)
+
+asyncio.run(main(sys.argv[1]))
+"""
+
+
+@pytest.mark.seed("OPR-5")
+def test_the_hosts_udev_takes_rules_from_a_pod_which_has_another_root(
+    private_udev: Path, make_disk: Callable[..., Path], tmp_path: Path
+) -> None:
+    """There udevadm ignores what it is asked for and ends well, unless it is told otherwise."""
+    device, root, script = make_disk(), tmp_path / "root", tmp_path / "in_a_pod.py"
+    root.mkdir()
+    script.write_text(IN_A_POD)
+    enter = 'mount --rbind / "$0" && exec chroot "$0" "$@"'
+    words = ["sh", "-c", enter, str(root), sys.executable, str(script), device.name]
+    subprocess.run(["unshare", "--mount", "--propagation", "private", *words], check=True, timeout=PATIENCE_SECONDS)
+    assert os.path.realpath("/dev/disk/test/pod") == str(device)
