@@ -88,7 +88,7 @@ def _container(
         return ContainerStatus(
             name=container.name,
             image=container.image,
-            state=ContainerState(waiting=waiting or _not_yet(container, world)),
+            state=ContainerState(waiting=waiting or _not_yet(world)),
             started=False,
         )
     if last.end is not None and waiting is None:
@@ -98,7 +98,7 @@ def _container(
     elif last.started_at:
         state, previous = ContainerState(running=StateRunning(started_at=last.started_at)), _previous(attempts, known)
     else:
-        state, previous = ContainerState(waiting=waiting or _not_yet(container, world)), _previous(attempts, known)
+        state, previous = ContainerState(waiting=waiting or _not_yet(world)), _previous(attempts, known)
     return ContainerStatus(
         name=container.name,
         image=container.image,
@@ -113,7 +113,7 @@ def _container(
     )
 
 
-def _not_yet(container: kinds.Container, world: World) -> StateWaiting:
+def _not_yet(world: World) -> StateWaiting:
     if world.initialized or not world.sandbox:
         return StateWaiting(reason="ContainerCreating")
     return StateWaiting(reason="PodInitializing")

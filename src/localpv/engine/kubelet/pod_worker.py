@@ -23,7 +23,7 @@ from localpv.engine.kubelet.garbage_collection import GarbageCollector
 from localpv.engine.kubelet.paths import Places
 from localpv.engine.kubelet.pod_status import StatusWriter
 from localpv.engine.kubelet.records import Record, Records
-from localpv.engine.kubelet.supervisor import PodState, Supervisor
+from localpv.engine.kubelet.supervisor import PodState, Supervisor, container_of
 from localpv.engine.kubelet.volumes.volume_spec import NotReady, Prepared
 from localpv.engine.scheduler import admission
 from localpv.host.sandboxes import Sandboxes
@@ -294,12 +294,8 @@ class Worker:
     def _grace(self, pod: kinds.Pod, container: str = "", probe: str = "") -> float:
         """How long containers have to end; a probe may give its own container another time."""
         seconds = pod.spec.termination_grace_period_seconds
-        if (spec := _spec_of(pod, container)) is not None:
+        if (spec := container_of(pod, container)) is not None:
             failed = spec.liveness_probe if probe == "liveness" else spec.startup_probe
             if failed is not None and failed.termination_grace_period_seconds is not None:
                 seconds = failed.termination_grace_period_seconds
         return float(30 if seconds is None else seconds)
-
-
-def _spec_of(pod: kinds.Pod, name: str) -> kinds.Container | None:
-    return next((one for one in (*pod.spec.containers, *pod.spec.init_containers) if one.name == name), None)
