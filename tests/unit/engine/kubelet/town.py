@@ -19,6 +19,7 @@ from localpv.client.http import HttpTransport
 from localpv.client.informer_factory import InformerFactory
 from localpv.client.objects import Selection
 from localpv.engine.apiserver.server import ApiServer, Settings
+from localpv.engine.kubelet.container_start import ContainerRuntime, NodeFacts
 from localpv.engine.kubelet.images import store
 from localpv.engine.kubelet.images.store import Config, Image, Images
 from localpv.engine.kubelet.paths import Places
@@ -97,15 +98,14 @@ class Town:
         self.runner = PodRunner(
             self.client,
             informer=informers.informer(kinds.Pod, Selection(fields=f"spec.nodeName={NODE}")),
-            node=NODE,
-            host_ip="192.0.2.7",
-            boot=self.boot,
-            machine={"cpu": "2", "memory": "1Gi"},
-            places=self.places,
-            images=self.images,
-            containers=self.containers,
-            sandboxes=self.sandboxes,
-            layers=FakeLayers(self.journal),
+            node=NodeFacts(name=NODE, host_ip="192.0.2.7", boot=self.boot, capacity={"cpu": "2", "memory": "1Gi"}),
+            runtime=ContainerRuntime(
+                places=self.places,
+                images=self.images,
+                containers=self.containers,
+                sandboxes=self.sandboxes,
+                layers=FakeLayers(self.journal),
+            ),
             volumes=self.volumes,
             sources=Nothing(),
             recorder=events,
