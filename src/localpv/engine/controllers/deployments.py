@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from msgspec.structs import replace
+
 from localpv import errors
 from localpv.api import selectors
 from localpv.api.kinds import Deployment, Pod, ReplicaSet
@@ -200,8 +202,11 @@ class Deployments:
 
     async def _save(self, family: Family, status: dict[str, Any], *, revision: int = 0) -> Family:
         marks = {rollouts.REVISION: str(revision)} if revision else None
-        saved = await statuses.write(family.deployment, status, to=self._deployments, annotations=marks)
-        return Family(deployment=saved, new=family.new, old=family.old)
+        began = family.deployment
+        saved = await statuses.write(began, status, to=self._deployments, annotations=marks)
+        # What is wanted may have changed meanwhile: this pass goes on with what it began with, the next one sees that.
+        meta = replace(saved.metadata, generation=began.metadata.generation)
+        return Family(deployment=replace(saved, spec=began.spec, metadata=meta), new=family.new, old=family.old)
 
     async def _tell(self, family: Family, *, rolling_out: bool) -> Outcome:
         now = self._clock.now()

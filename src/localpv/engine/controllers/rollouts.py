@@ -170,6 +170,8 @@ def proportional(family: Family) -> Sizes:
     difference = allowed - sum(each.spec.replicas for each in active)
     order = _largest_first(active, newest=difference > 0)
     sizes = {each.metadata.name: each.spec.replicas for each in order}
+    if not difference:
+        return sizes
     left = difference
     for each in order:
         part = _part(each, deployment)
