@@ -9,7 +9,13 @@ from pathlib import Path
 
 import pytest
 
-pytest_plugins = ["tests.held_loops", "tests.own_mounts", "tests.run_folders", "tests.kubernetes.fixtures"]
+pytest_plugins = [
+    "tests.held_loops",
+    "tests.own_mounts",
+    "tests.run_folders",
+    "tests.shares",
+    "tests.kubernetes.fixtures",
+]
 
 RESULTS = Path(__file__).parent / ".seeds"
 

@@ -1,7 +1,7 @@
 """Runs the rings of tests that need no cluster, in parallel where they do not disturb each other, and tells how long.
 
-A worker that has nothing left takes half of what another one has. The rings that mostly wait come first: one worker
-waits in them while others compute.
+A worker that has nothing left takes half of what another one has. Half of the workers begin with tests that mostly
+wait, while the others compute (tests/shares.py).
 
 Arguments go to pytest. With --quick only the rings that need nothing of the machine are run.
 """
@@ -17,8 +17,8 @@ from dataclasses import dataclass
 NO_TESTS = 5
 """What pytest exits with when nothing was selected."""
 
-WORKERS = 2 * (os.cpu_count() or 1)
-"""More than processors: most tests wait for something now and then."""
+WORKERS = 3 * (os.cpu_count() or 1)
+"""More than processors: half of them wait for something most of the time, and others do now and then."""
 
 QUICK_WORKERS = 1 + (os.cpu_count() or 1)
 """Quick tests hardly wait, and every worker collects all of them and starts engines of its own."""
@@ -46,16 +46,15 @@ class Ring:
 
 
 SHARING = Ring(
-    "rings that share the machine", (*DEVICES, "tests/engine", "tests/clients", *QUICK), WORKERS, marked="not alone"
+    "rings that share the machine",
+    ("tests/pods", "tests/e2e", *DEVICES, "tests/engine", "tests/clients", *QUICK),
+    WORKERS,
+    marked="not alone",
 )
-"""Processes, folders, loop devices and mounts of their own."""
+"""Processes, folders, loop devices, mounts and pods of their own."""
 
-ALONE = (
-    Ring("tests that run alone", DEVICES, marked="alone"),
-    # Each worker has engines of its own, which do not touch each other's pods, mounts and devices.
-    Ring("rings with pods", ("tests/pods", "tests/e2e"), WORKERS),
-)
-"""One ring after the other: the first looks at all loop devices of the machine, the second fills it with pods."""
+ALONE = Ring("tests that run alone", DEVICES, marked="alone")
+"""It looks at all loop devices of the machine."""
 
 
 def run(ring: Ring, arguments: list[str]) -> int:
@@ -68,7 +67,7 @@ def run(ring: Ring, arguments: list[str]) -> int:
 def main(arguments: list[str]) -> int:
     started = time.monotonic()
     quick = "--quick" in arguments
-    rings = [Ring("quick rings", QUICK, QUICK_WORKERS, without=NOT_QUICK)] if quick else [SHARING, *ALONE]
+    rings = [Ring("quick rings", QUICK, QUICK_WORKERS, without=NOT_QUICK)] if quick else [SHARING, ALONE]
     codes = [run(ring, [word for word in arguments if word != "--quick"]) for ring in rings]
     print(f"{'make quick' if quick else 'make test'}: {time.monotonic() - started:.0f} s")
     failed = [code for code in codes if code not in (0, NO_TESTS)]

@@ -83,7 +83,7 @@ def command(suite: Sequence[str]) -> list[str]:
     """What runs a suite."""
     if len(suite) == 1 and suite[0] in TARGETS:
         return ["make", "--no-print-directory", TARGETS[suite[0]]]
-    rings = [run_tests.SHARING, *run_tests.ALONE]
+    rings = [run_tests.SHARING, run_tests.ALONE]
     if len(suite) == 1 and (named := [ring for ring in rings if suite[0] in ring.name.split()]):
         return named[0].command([])
     if not suite or not (ROOT / suite[0].partition("::")[0]).exists():

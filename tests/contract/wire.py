@@ -110,6 +110,9 @@ class Api:
     created: list[str] = field(default_factory=list)
     """Paths of the objects that came into being through this client, oldest first."""
 
+    address: str | None = None
+    """Where it comes from, if not from where the machine chooses: servers count failed logins by it."""
+
     _connection: http.client.HTTPSConnection | None = None
     _others: list[Api] = field(default_factory=list)
 
@@ -239,7 +242,11 @@ class Api:
 
     def _connect(self) -> http.client.HTTPSConnection:
         return http.client.HTTPSConnection(
-            self.target.host, self.target.port, context=self.target.tls, timeout=ANSWER_SECONDS
+            self.target.host,
+            self.target.port,
+            context=self.target.tls,
+            timeout=ANSWER_SECONDS,
+            source_address=None if self.address is None else (self.address, 0),
         )
 
     def _remember(self, method: str, path: str, answer: Answer) -> None:

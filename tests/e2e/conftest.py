@@ -18,9 +18,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         own = Path(__file__).parent in item.path.parents
         if on_cluster and own and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(fixtures.patience()))
-    if hasattr(config, "workerinput"):
-        # The longest first: other workers do the rest meanwhile.
-        items.sort(key=lambda item: item.path != Path(__file__).parent / "test_stress.py")
 
 
 @pytest.hookimpl(wrapper=True)

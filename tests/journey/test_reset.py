@@ -48,4 +48,6 @@ def test_what_was_claimed_is_not_offered_after_a_reset_and_the_rest_is(node: Nod
     node.start()
     node.volume("free")
     for name in ("raw", "directory"):
-        wire.eventually(lambda name=name: node.disk(name)["status"].get("reason") == "UsedBefore", f"{name} is known")
+        wire.eventually(
+            lambda name=name: node.disk(name).get("status", {}).get("reason") == "UsedBefore", f"{name} is known"
+        )

@@ -221,7 +221,7 @@ def test_numbers_of_the_test_setup_are_those_in_force() -> None:
         f"Python {project['project']['requires-python'].removeprefix('>=')} or newer"
         in (ROOT / "README.md").read_text()
     )
-    run = {folder for ring in (run_tests.SHARING, *run_tests.ALONE) for folder in ring.folders}
+    run = {folder for ring in (run_tests.SHARING, run_tests.ALONE) for folder in ring.folders}
     assert set(re.findall(r"^\| `(tests/\w+)/` \|", text, re.MULTILINE)) == run
 
 

@@ -47,7 +47,7 @@ def test_what_fails_most_often_comes_first() -> None:
 
 def test_a_suite_is_a_target_a_ring_or_what_pytest_takes() -> None:
     assert steady.command(["vm"])[-1] == "test-vm"
-    assert "tests/pods" in steady.command(["pods"])
+    assert "tests/pods" in steady.command(["share"])
     assert steady.command(["tests/unit", "-k", "steady"])[1:] == ["-m", "pytest", "tests/unit", "-k", "steady"]
     for wrong in ([], ["nothing-of-that-name"]):
         with pytest.raises(steady.UnknownSuite, match="kubernetes-placing"):

@@ -8,6 +8,8 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.contract import wire
+
 TOOL_SECONDS = 400.0
 SECRET = b"the old tenant's secret "
 CHUNK = 1024 * 1024
@@ -87,8 +89,16 @@ def _chunks(path: Path) -> Iterator[bytes]:
 def blank(path: Path) -> None:
     """A disk as it comes from the factory."""
     run("blkdiscard", "-z", "-f", path)
-    settle()  # the kernel does not read the table of a disk whose partitions are open
-    run("blockdev", "--rereadpt", path)
+    settle()
+    read_table(path)
+
+
+def read_table(path: Path) -> None:
+    """Have the kernel read which partitions a disk has, which it does when nobody has it exclusively."""
+    reading = ["blockdev", "--rereadpt", str(path)]
+    wire.eventually(
+        lambda: subprocess.run(reading, check=False, capture_output=True).returncode == 0, f"{path} is nobody's own"
+    )
     settle()
 
 
@@ -109,8 +119,11 @@ def mib(device: Path) -> int:
 def partition(device: Path, count: int = 1) -> None:
     """So many partitions of 8 MiB."""
     table = "label: gpt\n" + "size=8MiB\n" * count
-    subprocess.run(["sfdisk", "-q", "--wipe", "always", str(device)], input=table, text=True, check=True)
+    # Not asking whether somebody has the disk: whoever discovers disks has it to itself for a moment now and then.
+    command = ["sfdisk", "-q", "--wipe", "always", "--no-reread", "--no-tell-kernel", str(device)]
+    subprocess.run(command, input=table, text=True, check=True)
     settle()
+    read_table(device)
 
 
 def part(device: Path, number: int) -> Path:

@@ -5,7 +5,7 @@ Apart from `resources`, because only the server knows them: an agent has no use 
 
 from __future__ import annotations
 
-from localpv.api.resources import BUILT_IN, Resource
+from localpv.api.resources import BUILT_IN, Resource, built_in
 
 _STATUS = ("status",)
 _ALL = ("all",)
@@ -14,17 +14,7 @@ _ALL = ("all",)
 def _stored(api_version: str, kind: str, plural: str, *, namespaced: bool, **more: object) -> Resource:
     group, _, version = api_version.rpartition("/")
     package = group.partition(".")[0] or "core"
-    return Resource(
-        group=group,
-        version=version,
-        kind=kind,
-        plural=plural,
-        singular=kind.lower(),
-        list_kind=f"{kind}List",
-        schema=f"io.k8s.api.{package}.{version}.{kind}",
-        namespaced=namespaced,
-        **more,  # type: ignore[arg-type]
-    )
+    return built_in(group, version, package, kind, plural, namespaced=namespaced, **more)
 
 
 STORED: tuple[Resource, ...] = (

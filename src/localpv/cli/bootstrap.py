@@ -137,7 +137,7 @@ async def put(client: Client, obj: Object) -> str:
         if found is None:
             continue
         if not deploy.ours(found):
-            return _taken(resource, found, name)
+            return _taken(resource, name)
         present = found["metadata"]
         labels = {**present.get("labels", {}), **metadata["labels"]}
         try:
@@ -151,7 +151,7 @@ async def put(client: Client, obj: Object) -> str:
     raise errors.Conflict(f"{name} comes and goes; nothing was made of it")
 
 
-def _taken(resource: Resource, found: Object, name: str) -> str:
+def _taken(resource: Resource, name: str) -> str:
     # An account that an administrator made is as good as ours; anything else of that name would be broken by us.
     if resource.kind == "ServiceAccount":
         return f"{name} unchanged"

@@ -13,6 +13,7 @@ from localpv.client.informer_factory import InformerFactory
 from localpv.client.objects import Selection
 from localpv.engine.kubelet import node_status, unsupported
 from localpv.engine.kubelet.access import PodAccess
+from localpv.engine.kubelet.container_start import ContainerRuntime, NodeFacts
 from localpv.engine.kubelet.images import store
 from localpv.engine.kubelet.images.store import Images
 from localpv.engine.kubelet.node_status import NodeKeeper
@@ -77,15 +78,15 @@ async def add_to(
     runner = PodRunner(
         client,
         informer=informers.informer(kinds.Pod, Selection(fields=f"spec.nodeName={node}")),
-        node=node,
-        host_ip=here.address,
-        boot=here.boot_id,
-        machine=here.capacity(),
-        places=places,
-        images=images,
-        containers=containers,
-        sandboxes=KernelSandboxes(workers=workers),
-        layers=KernelLayers(workers=workers),
+        node=NodeFacts(name=node, host_ip=here.address, boot=here.boot_id, capacity=here.capacity()),
+        runtime=ContainerRuntime(
+            places=places,
+            images=images,
+            containers=containers,
+            sandboxes=KernelSandboxes(workers=workers),
+            layers=KernelLayers(workers=workers),
+            features=features,
+        ),
         volumes=PodVolumes(
             root=places.run,
             disk=places.root,
@@ -98,7 +99,6 @@ async def add_to(
         recorder=recorder,
         clock=clock,
         admit=admit,
-        features=features,
     )
     group.add("events of pods", recorder.run)
     group.add("pods", runner.run, ready=runner.pods.wait_synced)

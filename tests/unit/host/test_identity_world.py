@@ -110,7 +110,7 @@ def live(random: Random, moments: int) -> Counter[str]:
 
 
 @given(seed=st.integers(0, 1 << 32), moments=st.integers(2, 5))
-@settings(max_examples=80, report_multiple_bugs=False)
+@settings(max_examples=50, report_multiple_bugs=False)
 def test_no_two_devices_are_taken_for_one_and_one_is_known_again(seed: int, moments: int) -> None:
     live(Random(seed), moments)
 

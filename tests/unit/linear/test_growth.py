@@ -26,14 +26,14 @@ def test_a_parser_that_goes_through_the_text_for_each_sign_is_noticed(parse: Cal
         growth.check(lambda size: shapes.text(spaces, size), parse, limit=test_texts.LONGEST, what="signs")
 
 
-def test_a_rule_that_looks_for_each_element_among_those_before_is_noticed() -> None:
+def test_a_rule_that_compares_each_element_with_all_others_is_noticed() -> None:
     kind = kinds.find("services")
     path = next(path for path in kinds.places(kind.node) if path[-1][0] == "ports")
 
     def use(obj: dict[str, Any]) -> None:
         test_kinds.written(kind, obj)
-        ports = obj["spec"]["ports"]
-        assert not any(port["name"] == other["name"] for place, port in enumerate(ports) for other in ports[:place])
+        ports, fields = obj["spec"]["ports"], ("name", "port")
+        assert sum(port[field] == other[field] for port in ports for other in ports for field in fields)
 
     with pytest.raises(AssertionError, match="times as long"):
         growth.check(lambda size: kinds.obj(kind, path, size, same=False), use, limit=test_kinds.MOST, what="names")

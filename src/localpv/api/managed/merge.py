@@ -32,28 +32,12 @@ def problems(value: Any, shape: Shape, path: str = "", *, kept: bool = False) ->
     `kept` says that unknown fields are preserved further up in a custom kind, and so here too: they are pruned later.
     """
     match shape.kind:
-        case Kind.STRUCT:
-            yield from _struct(value, shape, path, kept)
-        case Kind.MAP:
+        case Kind.STRUCT | Kind.MAP:
             yield from _map(value, shape, path, kept)
         case Kind.KEYED | Kind.SET:
             yield from _list_problems(value, shape, path, kept)
         case Kind.LEAF:
             yield from _leaf(value, shape.node, path, kept)
-
-
-def _struct(value: Any, shape: Shape, path: str, kept: bool) -> Iterator[str]:
-    if value is None:
-        return
-    if not isinstance(value, dict):
-        yield f"{path}: expected map, got {fields.shown(value)}"
-        return
-    kept = _keeps(shape.node, kept)
-    for key, child in value.items():
-        if key in shape.named:
-            yield from problems(child, shape.fields[key], below(path, key), kept=kept)
-        elif not kept and shape.node.items is None:
-            yield f"{below(path, key)}: field not declared in schema"
 
 
 def _map(value: Any, shape: Shape, path: str, kept: bool) -> Iterator[str]:
@@ -64,7 +48,10 @@ def _map(value: Any, shape: Shape, path: str, kept: bool) -> Iterator[str]:
         return
     kept = _keeps(shape.node, kept)
     for key, child in value.items():
-        yield from problems(child, shape.fields[key], below(path, key), kept=kept)
+        if shape.kind is Kind.MAP or key in shape.named:
+            yield from problems(child, shape.fields[key], below(path, key), kept=kept)
+        elif not kept and shape.node.items is None:
+            yield f"{below(path, key)}: field not declared in schema"
 
 
 def _list_problems(value: Any, shape: Shape, path: str, kept: bool) -> Iterator[str]:

@@ -11,7 +11,7 @@ from typing import Any
 from localpv import errors
 from localpv.api import selectors, well_known
 from localpv.api.kinds import ControllerRevision, DaemonSet, Node, Pod
-from localpv.engine.controllers import controller_refs, daemon_nodes, history, pods, slow_start, statuses, templates
+from localpv.engine.controllers import controller_refs, daemon_nodes, history, informer, pods, statuses, templates
 from localpv.engine.controllers.history import History
 from localpv.engine.controllers.informer import Known
 from localpv.observe.recorder import Recorder
@@ -106,7 +106,7 @@ class DaemonSets:
         after = self._look(daemon_set, present.update, self._pods.find("owner", daemon_set.metadata.uid))
         status = {**_status(after), **({"collisionCount": present.collisions} if present.collisions else {})}
         await statuses.write(daemon_set, status, to=self._sets)
-        if failure is not None and not slow_start.namespace_ends(failure):
+        if failure is not None and not informer.namespace_ends(failure):
             raise failure
         in_use = {pod.metadata.labels.get(well_known.REVISION_HASH, "") for each in after.pods.values() for pod in each}
         await self._history.forget(daemon_set, present, (templates.named(daemon_set.metadata.name, x) for x in in_use))
@@ -153,8 +153,8 @@ class DaemonSets:
         if look.set.spec.update_strategy.type == ROLLING:
             doomed, extra = _replaced(look, {pod.metadata.uid for pod in leaving})
             leaving, empty = leaving + doomed, empty + extra
-        await slow_start.in_growing_batches([partial(self._delete, look.set, pod) for pod in leaving])
-        await slow_start.in_growing_batches([partial(self._create, look, node) for node in empty])
+        await informer.in_growing_batches([partial(self._delete, look.set, pod) for pod in leaving])
+        await informer.in_growing_batches([partial(self._create, look, node) for node in empty])
         return min(again, default=None)
 
     def _retire(self, look: _Look, node: str, ended: list[Pod], leaving: list[Pod]) -> float | None:
@@ -178,7 +178,7 @@ class DaemonSets:
         try:
             pod = await self._pods.create(daemon_nodes.pod(look.set, node, revision=look.mark))
         except errors.ApiError as error:
-            if not slow_start.namespace_ends(error):
+            if not informer.namespace_ends(error):
                 message = f"cannot create a pod for node {node}: {error.message}"
                 self._recorder.event(look.set, "FailedCreate", message, warning=True)
             raise

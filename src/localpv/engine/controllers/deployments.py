@@ -5,20 +5,13 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from msgspec.structs import replace
+
 from localpv import errors
 from localpv.api import selectors
 from localpv.api.kinds import Deployment, Pod, ReplicaSet
 from localpv.api.objects import Object
-from localpv.engine.controllers import (
-    controller_refs,
-    pods,
-    progress,
-    revisions,
-    rollouts,
-    slow_start,
-    statuses,
-    templates,
-)
+from localpv.engine.controllers import controller_refs, informer, pods, progress, rollouts, statuses, templates
 from localpv.engine.controllers.informer import Known
 from localpv.engine.controllers.rollouts import Family, Sizes
 from localpv.observe.recorder import Recorder
@@ -100,7 +93,7 @@ class Deployments:
         deployment = family.deployment
         collisions = deployment.status.get("collisionCount", 0)
         mark = templates.fingerprint(deployment.spec.template, collisions)
-        revision = revisions.following(family.old)
+        revision = rollouts.next_revision(family.old)
         body = _new_set(family, mark, revision)
         name = body["metadata"]["name"]
         try:
@@ -110,7 +103,7 @@ class Deployments:
             await self._count_collision(family, name)
             raise
         except errors.ApiError as error:
-            if not slow_start.namespace_ends(error):
+            if not informer.namespace_ends(error):
                 await self._tell_failure(family, name, error)
             raise
         if made.spec.replicas:
@@ -127,8 +120,8 @@ class Deployments:
         new, deployment = family.new, family.deployment
         if new is None:
             return family
-        revision = revisions.following(family.old)
-        wanted = revisions.memory(deployment, revision, new.metadata.annotations)
+        revision = rollouts.next_revision(family.old)
+        wanted = rollouts.inherited_annotations(deployment, revision, new.metadata.annotations)
         missing = {key: value for key, value in wanted.items() if new.metadata.annotations.get(key) != value}
         patch: dict[str, Any] = {"metadata": {"uid": new.metadata.uid, "annotations": missing}} if missing else {}
         if new.spec.min_ready_seconds != deployment.spec.min_ready_seconds:
@@ -137,11 +130,11 @@ class Deployments:
             new = await self._sets.patch(new, patch)
             family = Family(deployment=deployment, new=new, old=family.old)
         known = statuses.find(deployment.status.get("conditions", ()), "Progressing")
-        number = revisions.number(new)
+        number = rollouts.revision_of(new)
         if known is None:
             found = f"found ReplicaSet {new.metadata.name}"
             return await self._condition(family, "True", progress.NEW_SET_FOUND, found, revision=number)
-        if revisions.number(deployment) != number:
+        if rollouts.revision_of(deployment) != number:
             return await self._save(family, dict(deployment.status), revision=number)
         return family
 
@@ -181,7 +174,7 @@ class Deployments:
         limit = family.deployment.spec.revision_history_limit
         old = sorted(
             (each for each in family.old if not each.metadata.deleting),
-            key=lambda each: (revisions.number(each), each.metadata.creation_timestamp or ""),
+            key=lambda each: (rollouts.revision_of(each), each.metadata.creation_timestamp or ""),
         )
         for each in old[: max(0, len(old) - limit)]:
             seen = each.status.get("observedGeneration", 0) >= each.metadata.generation
@@ -208,9 +201,12 @@ class Deployments:
         return await self._save(family, status, revision=revision)
 
     async def _save(self, family: Family, status: dict[str, Any], *, revision: int = 0) -> Family:
-        marks = {revisions.REVISION: str(revision)} if revision else None
-        saved = await statuses.write(family.deployment, status, to=self._deployments, annotations=marks)
-        return Family(deployment=saved, new=family.new, old=family.old)
+        marks = {rollouts.REVISION: str(revision)} if revision else None
+        began = family.deployment
+        saved = await statuses.write(began, status, to=self._deployments, annotations=marks)
+        # What is wanted may have changed meanwhile: this pass goes on with what it began with, the next one sees that.
+        meta = replace(saved.metadata, generation=began.metadata.generation)
+        return Family(deployment=replace(saved, spec=began.spec, metadata=meta), new=family.new, old=family.old)
 
     async def _tell(self, family: Family, *, rolling_out: bool) -> Outcome:
         now = self._clock.now()
@@ -249,7 +245,7 @@ def _new_set(family: Family, mark: str, revision: int) -> Object:
             "namespace": deployment.metadata.namespace,
             "labels": labels,
             "annotations": {
-                **revisions.memory(deployment, revision, {}),
+                **rollouts.inherited_annotations(deployment, revision, {}),
                 **rollouts.memory(deployment),
             },
             "ownerReferences": [controller_refs.reference(deployment)],

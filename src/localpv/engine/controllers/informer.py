@@ -1,11 +1,13 @@
 """The objects of one kind as controllers have them: read from their informer, and seen there at once when written.
 
-A controller that has just made a pod must not make it again because the watch has not told of it yet.
+A controller that has just made a pod must not make it again because the watch has not told of it yet. Of many like
+things few are done at first: what fails at all fails before there are many of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from localpv import errors
@@ -16,6 +18,8 @@ from localpv.client.informer import Index, Informer
 from localpv.client.objects import Patch
 
 K = TypeVar("K", bound=Kind)
+
+R = TypeVar("R")
 
 
 class Known(Generic[K]):
@@ -65,3 +69,27 @@ def owner_words(obj: Kind) -> Iterator[str]:
     """Index of objects by the UID of their controller; those without one by their namespace."""
     owner = next((each for each in obj.metadata.owner_references if each.controller), None)
     yield owner.uid if owner is not None else f"orphans of {obj.metadata.namespace}"
+
+
+async def in_growing_batches(tasks: Sequence[Callable[[], Awaitable[R]]]) -> list[R]:
+    """Do first one, then two, then four at a time: what fails at all fails before there are many of it.
+
+    The first error ends it, after the batch that it happened in.
+    """
+    done: list[R] = []
+    size = 1
+    while len(done) < len(tasks):
+        batch = [task() for task in tasks[len(done) : len(done) + size]]
+        results = await asyncio.gather(*batch, return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+            done.append(result)
+        size *= 2
+    return done
+
+
+def namespace_ends(error: errors.ApiError) -> bool:
+    """Whether a refusal says that the namespace is on its way out: nothing will ever be made in it again."""
+    causes = error.details.get("causes") or ()
+    return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)

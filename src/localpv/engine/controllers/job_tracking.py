@@ -1,4 +1,4 @@
-"""Counting the pods of a Job so that each counts once, whatever dies when.
+"""The pods of a Job: counted so that each counts once, whatever dies when, and which are needed next.
 
 A pod of a Job carries a finalizer, so it cannot go before it is counted. First its UID is written into the status as
 uncounted; then its finalizer is taken off; then it moves from the UIDs into the counter. Whoever finds a UID there and
@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
 from typing import Any
 
 from localpv import errors
 from localpv.api.kinds import Job, Pod
+from localpv.api.objects import Object
 from localpv.client.objects import Patch
-from localpv.engine.controllers import index_failures, indexes, job_policies, slow_start
+from localpv.engine.controllers import informer, job_policies, pods, templates
 from localpv.engine.controllers.informer import Known
 from localpv.engine.controllers.pods import SUCCEEDED
 
@@ -81,9 +83,9 @@ class Tally:
         if failed:
             made["failed"] = failed
         if job_policies.is_indexed(self.job) and self.done:
-            made["completedIndexes"] = indexes.write(self.done)
-        if index_failures.are_counted(self.job):
-            made["failedIndexes"] = indexes.write(self.given_up)
+            made["completedIndexes"] = job_policies.write_indexes(self.done)
+        if job_policies.counts_per_index(self.job):
+            made["failedIndexes"] = job_policies.write_indexes(self.given_up)
         return made
 
 
@@ -93,13 +95,13 @@ def tally(job: Job, members: Sequence[Pod]) -> Tally:
     result = Tally(job, list(known.get("succeeded", ())), list(known.get("failed", ())))
     completions = job.spec.completions or 0
     if job_policies.is_indexed(job):
-        result.done = indexes.read(job.status.get("completedIndexes", ""), completions)
+        result.done = job_policies.read_indexes(job.status.get("completedIndexes", ""), completions)
     tracked = [pod for pod in members if is_tracked(pod)]
-    if index_failures.are_counted(job):
-        fresh = {indexes.of(pod) for pod in tracked if pod.status.phase == SUCCEEDED}
-        result.given_up = index_failures.failed(job, tracked) - result.done
+    if job_policies.counts_per_index(job):
+        fresh = {job_policies.index_of(pod) for pod in tracked if pod.status.phase == SUCCEEDED}
+        result.given_up = job_policies.failed_indexes(job, tracked) - result.done
         settled = result.done | result.given_up | {index for index in fresh if index is not None}
-        result.held = index_failures.held(job, tracked, settled=settled)
+        result.held = job_policies.held_failures(job, tracked, settled=settled)
     waiting = {pod.metadata.uid for pod in result.held.values()}
     for pod in tracked:
         if len(result.succeeded) + len(result.failed) >= MOST_UNCOUNTED:
@@ -114,7 +116,7 @@ def _count(result: Tally, pod: Pod, completions: int) -> None:
     job, uid = result.job, pod.metadata.uid
     if uid in result.succeeded or uid in result.failed:
         return
-    index = indexes.of(pod)
+    index = job_policies.index_of(pod)
     misplaced = job_policies.is_indexed(job) and (index is None or index >= completions)
     if pod.status.phase == SUCCEEDED:
         result.fresh_successes.append(pod)
@@ -139,7 +141,7 @@ def fail_rest(result: Tally, members: Iterable[Pod]) -> None:
 
 async def release(pods: Iterable[Pod], *, known: Known[Pod]) -> None:
     """Take the finalizer off pods that are counted."""
-    await slow_start.in_growing_batches([partial(_release, pod, known=known) for pod in pods if is_tracked(pod)])
+    await informer.in_growing_batches([partial(_release, pod, known=known) for pod in pods if is_tracked(pod)])
 
 
 async def _release(pod: Pod, *, known: Known[Pod]) -> None:
@@ -150,3 +152,56 @@ async def _release(pod: Pod, *, known: Known[Pod]) -> None:
         await known.patch(pod, {"metadata": patch}, how=Patch.MERGE)
     except errors.NotFound:
         return
+
+
+def wanted_pods(job: Job, tally: Tally, active: int) -> int:
+    """How many pods should run now."""
+    if job.spec.completions is None:
+        # Workers on a common queue: once one has succeeded, no new ones are needed.
+        return active if tally.total_succeeded else job.spec.parallelism
+    return max(0, min(job.spec.completions - tally.total_succeeded, job.spec.parallelism))
+
+
+def surplus_pods(job: Job, active: list[Pod], wanted: int) -> list[Pod]:
+    """Pods to delete: those whose index is taken or does not exist, then the most dispensable."""
+    doomed: list[Pod] = []
+    if job_policies.is_indexed(job):
+        taken: set[int] = set()
+        for pod in sorted(active, key=lambda each: each.metadata.creation_timestamp or ""):
+            index = job_policies.index_of(pod)
+            if index is None or index >= (job.spec.completions or 0) or index in taken:
+                doomed.append(pod)
+            else:
+                taken.add(index)
+    rest = [pod for pod in active if pod not in doomed]
+    surplus = max(0, len(rest) - wanted)
+    return doomed + pods.dispensable_first(rest, neighbours=rest)[:surplus]
+
+
+def new_pods(job: Job, active: list[Pod], tally: Tally, count: int, now: datetime) -> tuple[list[Object], float | None]:
+    """Pods to make now, and how long to wait for the next index that has to."""
+    body = templates.pod(job.spec.template, job)
+    body["metadata"]["finalizers"].append(FINALIZER)
+    if not job_policies.is_indexed(job):
+        return [body] * count, None
+    taken = tally.done | tally.given_up | {job_policies.index_of(pod) for pod in active}
+    bodies: list[Object] = []
+    waits: list[float] = []
+    for index in (each for each in range(job.spec.completions or 0) if each not in taken):
+        if len(bodies) == count:
+            break
+        made = job_policies.with_index(body, job.metadata.name, index)
+        if job_policies.counts_per_index(job):
+            before = tally.held.get(index)
+            if before is not None and (pause := job_policies.wait_of_index(job, before, now)) > 0:
+                waits.append(pause)
+                continue
+            made["metadata"]["annotations"] |= job_policies.failure_marks(job, before)
+        bodies.append(made)
+    return bodies, min(waits, default=None)
+
+
+def counted_pods(members: Sequence[Pod], tally: Tally) -> list[Pod]:
+    listed = {*tally.succeeded, *tally.failed}
+    ended = {pod.metadata.uid for pod in (*tally.fresh_successes, *tally.fresh_failures)} | listed
+    return [pod for pod in members if pod.metadata.uid in ended]

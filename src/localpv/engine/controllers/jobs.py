@@ -12,16 +12,7 @@ from localpv import errors
 from localpv.api import selectors
 from localpv.api.kinds import Job, Pod, read_time
 from localpv.api.objects import Object
-from localpv.engine.controllers import (
-    controller_refs,
-    index_failures,
-    job_plans,
-    job_policies,
-    job_tracking,
-    pods,
-    slow_start,
-    statuses,
-)
+from localpv.engine.controllers import controller_refs, informer, job_policies, job_tracking, pods, statuses
 from localpv.engine.controllers.informer import Known
 from localpv.engine.controllers.job_policies import Verdict
 from localpv.engine.controllers.job_tracking import Tally
@@ -111,7 +102,7 @@ class Jobs:
         failure: errors.ApiError | None = None
         try:
             if verdict is not None:
-                await slow_start.in_growing_batches([partial(self._delete, job, pod) for pod in active])
+                await informer.in_growing_batches([partial(self._delete, job, pod) for pod in active])
                 active = []
             elif not job.metadata.deleting:
                 active, again = await self._manage(key, job, active, tally, members)
@@ -121,7 +112,7 @@ class Jobs:
             failure = error
             active = [pod for pod in self._members(job) if pods.is_active(pod)]
         await self._record(job, status, tally, verdict, active, now)
-        if failure is not None and not slow_start.namespace_ends(failure):
+        if failure is not None and not informer.namespace_ends(failure):
             raise failure
         if (left := job_policies.until_deadline(job, now)) is not None and verdict is None:
             again = max(0.05, left) if again is None else max(0.05, min(again, left))
@@ -133,12 +124,12 @@ class Jobs:
         self, key: str, job: Job, active: list[Pod], tally: Tally, members: Sequence[Pod]
     ) -> tuple[list[Pod], float | None]:
         """Make or delete pods; those that run afterwards, and when to look again."""
-        wanted = 0 if job.spec.suspend else job_plans.wanted(job, tally, len(active))
-        doomed = job_plans.too_many(job, active, wanted)[:MOST_AT_ONCE]
+        wanted = 0 if job.spec.suspend else job_tracking.wanted_pods(job, tally, len(active))
+        doomed = job_tracking.surplus_pods(job, active, wanted)[:MOST_AT_ONCE]
         if doomed:
             # They are not failures, so they are not counted: the finalizer goes first.
             await job_tracking.release(doomed, known=self._pods)
-            await slow_start.in_growing_batches([partial(self._delete, job, pod) for pod in doomed])
+            await informer.in_growing_batches([partial(self._delete, job, pod) for pod in doomed])
             gone = {pod.metadata.uid for pod in doomed}
             return [pod for pod in active if pod.metadata.uid not in gone], None
         waited_for = (
@@ -147,18 +138,18 @@ class Jobs:
         missing = min(wanted - len(active) - waited_for, MOST_AT_ONCE)
         if missing <= 0:
             return active, None
-        failures = None if index_failures.are_counted(job) else self._failures.get(key)
+        failures = None if job_policies.counts_per_index(job) else self._failures.get(key)
         if failures is not None and (pause := failures.wait(self._clock.now())) > 0:
             return active, pause
-        bodies, again = job_plans.new_pods(job, active, tally, missing, self._clock.now())
-        made = await slow_start.in_growing_batches([partial(self._create, job, body) for body in bodies])
+        bodies, again = job_tracking.new_pods(job, active, tally, missing, self._clock.now())
+        made = await informer.in_growing_batches([partial(self._create, job, body) for body in bodies])
         return active + made, again
 
     async def _create(self, job: Job, body: Object) -> Pod:
         try:
             pod = await self._pods.create(body)
         except errors.ApiError as error:
-            if not slow_start.namespace_ends(error):
+            if not informer.namespace_ends(error):
                 self._recorder.event(job, "FailedCreate", f"cannot create a pod: {error.message}", warning=True)
             raise
         self._recorder.event(job, "SuccessfulCreate", f"created pod {pod.metadata.name}")
@@ -177,7 +168,7 @@ class Jobs:
         if tally.fresh_failures:
             known = self._failures.get(key)
             count = (known.count if known else 0) + len(tally.fresh_failures)
-            self._failures[key] = _Failures(count, max(index_failures.ended(pod, now) for pod in tally.fresh_failures))
+            self._failures[key] = _Failures(count, max(job_policies.ended_at(pod, now) for pod in tally.fresh_failures))
 
     # Status.
 
@@ -199,7 +190,7 @@ class Jobs:
         before = _counts(status, tally.counters_before(), tally.uncounted(), active, members)
         job = await statuses.write(job, before, to=self._jobs)
         # From here on each UID is in the status: if we die now, the next look finds them and goes on.
-        leaving = members if verdict is not None or job.metadata.deleting else job_plans.counted(members, tally)
+        leaving = members if verdict is not None or job.metadata.deleting else job_tracking.counted_pods(members, tally)
         await job_tracking.release(leaving, known=self._pods)
         members = self._members(job)
         after = _counts(before, tally.counters(), {}, active, members)

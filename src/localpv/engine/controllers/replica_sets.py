@@ -9,7 +9,7 @@ from typing import Any
 from localpv import errors
 from localpv.api import selectors
 from localpv.api.kinds import Pod, ReplicaSet
-from localpv.engine.controllers import controller_refs, pods, slow_start, statuses, templates
+from localpv.engine.controllers import controller_refs, informer, pods, statuses, templates
 from localpv.engine.controllers.informer import Known
 from localpv.observe.recorder import Recorder
 from localpv.runtime.clock import Clock
@@ -48,7 +48,7 @@ class ReplicaSets:
                 active = [pod for pod in self._pods.find("owner", replica_set.metadata.uid) if pods.is_active(pod)]
         now = self._clock.now()
         await statuses.write(replica_set, self._status(replica_set, active, failure), to=self._sets)
-        if failure is not None and not slow_start.namespace_ends(failure):
+        if failure is not None and not informer.namespace_ends(failure):
             raise failure
         if failure is None and len(active) != replica_set.spec.replicas and not replica_set.metadata.deleting:
             return LookAgain(after=0)
@@ -61,11 +61,11 @@ class ReplicaSets:
         if missing > 0:
             body = templates.pod(replica_set.spec.template, replica_set)
             make = partial(self._make, replica_set, body)
-            return active + await slow_start.in_growing_batches([make] * min(missing, MOST_AT_ONCE))
+            return active + await informer.in_growing_batches([make] * min(missing, MOST_AT_ONCE))
         if missing < 0:
             order = pods.dispensable_first(active, neighbours=self._neighbours(replica_set))
             leaving = order[: min(-missing, MOST_AT_ONCE)]
-            await slow_start.in_growing_batches([partial(self._delete, replica_set, pod) for pod in leaving])
+            await informer.in_growing_batches([partial(self._delete, replica_set, pod) for pod in leaving])
             return order[len(leaving) :]
         return active
 
@@ -73,7 +73,7 @@ class ReplicaSets:
         try:
             pod = await self._pods.create(body)
         except errors.ApiError as error:
-            if not slow_start.namespace_ends(error):
+            if not informer.namespace_ends(error):
                 self._recorder.event(replica_set, "FailedCreate", f"cannot create a pod: {error.message}", warning=True)
             raise
         self._recorder.event(replica_set, "SuccessfulCreate", f"created pod {pod.metadata.name}")

@@ -1,12 +1,16 @@
-"""How large each ReplicaSet of a Deployment should be next. Computes, never waits."""
+"""How large each ReplicaSet of a Deployment should be next, and which revision each is. Computes, never waits.
+
+The numbers of revisions are on ReplicaSets and on the Deployment itself, where `kubectl rollout` reads them.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from localpv.api.kinds import Deployment, ReplicaSet
+from localpv.api import well_known
+from localpv.api.kinds import Deployment, Kind, ReplicaSet
 from localpv.engine.controllers import templates
 
 DESIRED = "deployment.kubernetes.io/desired-replicas"
@@ -16,6 +20,26 @@ LARGEST = "deployment.kubernetes.io/max-replicas"
 """On a ReplicaSet: how many pods its Deployment could have had with its surge."""
 
 RECREATE, ROLLING = "Recreate", "RollingUpdate"
+
+Sizes = dict[str, int]
+"""New sizes by the name of the ReplicaSet."""
+
+REVISION = "deployment.kubernetes.io/revision"
+HISTORY = "deployment.kubernetes.io/revision-history"
+"""On a ReplicaSet: the numbers it had before it was rolled back to."""
+
+_LONGEST_HISTORY = 2000
+_OWN = frozenset(
+    {
+        REVISION,
+        HISTORY,
+        DESIRED,
+        LARGEST,
+        well_known.LAST_APPLIED,
+        "deprecated.deployment.rollback.to",
+    }
+)
+"""Annotations that mean something else on a Deployment than on its sets, and are not handed down."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,10 +57,6 @@ class Family:
     @property
     def active(self) -> list[ReplicaSet]:
         return [each for each in self.everyone if each.spec.replicas > 0]
-
-
-Sizes = dict[str, int]
-"""New sizes by the name of the ReplicaSet."""
 
 
 def family(deployment: Deployment, sets: Iterable[ReplicaSet]) -> Family:
@@ -150,6 +170,8 @@ def proportional(family: Family) -> Sizes:
     difference = allowed - sum(each.spec.replicas for each in active)
     order = _largest_first(active, newest=difference > 0)
     sizes = {each.metadata.name: each.spec.replicas for each in order}
+    if not difference:
+        return sizes
     left = difference
     for each in order:
         part = _part(each, deployment)
@@ -199,3 +221,31 @@ def available(replica_set: ReplicaSet) -> int:
 
 def _number(text: str) -> int:
     return int(text) if text.isascii() and text.isdigit() else 0
+
+
+def revision_of(obj: Kind) -> int:
+    text = obj.metadata.annotations.get(REVISION, "")
+    return int(text) if text.isascii() and text.isdigit() else 0
+
+
+def next_revision(old: Iterable[ReplicaSet]) -> int:
+    """The number of the revision that replaces the others."""
+    return max((revision_of(each) for each in old), default=0) + 1
+
+
+def inherited_annotations(deployment: Kind, revision: int, known: Mapping[str, str]) -> dict[str, str]:
+    """What a ReplicaSet must have of its Deployment's annotations, its number and its earlier numbers."""
+    made = {key: value for key, value in deployment.metadata.annotations.items() if key not in _OWN}
+    text = known.get(REVISION, "")
+    before = int(text) if text.isascii() and text.isdigit() else 0
+    if text and not before:
+        return made  # somebody wrote their own there; it is left alone
+    if before >= revision:
+        return made
+    made[REVISION] = str(revision)
+    if before:
+        past = [*filter(None, known.get(HISTORY, "").split(",")), str(before)]
+        while len(",".join(past)) > _LONGEST_HISTORY:
+            past.pop(0)
+        made[HISTORY] = ",".join(past)
+    return made

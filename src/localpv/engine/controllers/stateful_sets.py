@@ -11,10 +11,10 @@ from typing import Any
 from localpv import errors
 from localpv.api import selectors
 from localpv.api.kinds import ControllerRevision, PersistentVolumeClaim, Pod, StatefulSet
-from localpv.engine.controllers import controller_refs, history, pod_identity, pods, slow_start, statuses
-from localpv.engine.controllers.claim_templates import SetClaims
+from localpv.engine.controllers import controller_refs, history, informer, pod_identity, pods, statuses
 from localpv.engine.controllers.history import History, Present
 from localpv.engine.controllers.informer import Known
+from localpv.engine.controllers.pod_identity import SetClaims
 from localpv.observe.recorder import Recorder
 from localpv.runtime.clock import Clock
 from localpv.runtime.controller import Done, LookAgain, Outcome
@@ -92,7 +92,7 @@ class StatefulSets:
                 failure = error
         after = [pod for pod in self._pods.find("owner", stateful_set.metadata.uid)]
         await statuses.write(stateful_set, _status(look, after), to=self._sets)
-        if failure is not None and not slow_start.namespace_ends(failure):
+        if failure is not None and not informer.namespace_ends(failure):
             raise failure
         await self._history.forget(stateful_set, present, map(pod_identity.revision_of, after))
         wait = pods.next_available(after, stateful_set.spec.min_ready_seconds, look.now)
@@ -107,7 +107,7 @@ class StatefulSets:
                 if not await self._tend(look, number):
                     return
         else:
-            await slow_start.in_growing_batches([partial(self._tend, look, number) for number in wanted])
+            await informer.in_growing_batches([partial(self._tend, look, number) for number in wanted])
         for number in look.superfluous:
             await self._claims.settle(look.set, number, look.pods[number])
         if not await self._shrink(look):
@@ -146,7 +146,7 @@ class StatefulSets:
         try:
             pod = await self._pods.create(body)
         except errors.ApiError as error:
-            if not slow_start.namespace_ends(error):
+            if not informer.namespace_ends(error):
                 message = f"cannot create pod {name}: {error.message}"
                 self._recorder.event(stateful_set, "FailedCreate", message, warning=True)
             raise
@@ -174,7 +174,7 @@ class StatefulSets:
         leaving = [look.pods[number] for number in look.superfluous]
         if not look.in_order:
             doomed = [pod for pod in leaving if not pod.metadata.deleting]
-            await slow_start.in_growing_batches([partial(self._delete, look.set, pod) for pod in doomed])
+            await informer.in_growing_batches([partial(self._delete, look.set, pod) for pod in doomed])
             return True
         if not leaving:
             return True

@@ -101,9 +101,6 @@ class Plan:
     """(path in the container, volume)"""
 
     sandbox: Path
-    process_namespace: str = ""
-    """Path of a process namespace to join; empty for one of its own."""
-
     seccomp: Mapping[str, Any] | None = None
     sysctls: Mapping[str, str] = field(default_factory=dict)
 
@@ -161,9 +158,7 @@ def _namespaces(plan: Plan) -> Iterator[dict[str, str]]:
     security = plan.container.security_context
     if security is None or not security.privileged:
         yield {"type": "cgroup"}
-    if plan.process_namespace:
-        yield {"type": "pid", "path": plan.process_namespace}
-    elif not spec.host_pid:
+    if not spec.host_pid:
         yield {"type": "pid"}
     names = {"net": "network", "ipc": "ipc", "uts": "uts"}
     for name in shared_namespaces(plan.pod):

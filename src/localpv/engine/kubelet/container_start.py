@@ -21,7 +21,7 @@ from localpv.engine.kubelet.paths import Places
 from localpv.engine.kubelet.records import End, Record, Records, id_of
 from localpv.engine.kubelet.volumes.volume_spec import NotReady, Prepared
 from localpv.host.containers import Containers, Features
-from localpv.host.sandboxes import Layers
+from localpv.host.sandboxes import Layers, Sandboxes
 from localpv.runtime.clock import Clock
 
 LAYERS = "layers"
@@ -40,26 +40,45 @@ class SubPaths(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NodeFacts:
+    """The node that this machine is."""
+
+    name: str
+    host_ip: str
+    boot: str
+    """Another one after each start of the machine."""
+
+    capacity: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerRuntime:
+    """What containers are made of and run with on this machine."""
+
+    places: Places
+    images: Images
+    containers: Containers
+    sandboxes: Sandboxes
+    layers: Layers
+    features: Features = field(default_factory=Features)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Starter:
     """Makes containers and starts them."""
 
-    node: str
-    boot: str
-    places: Places
+    node: NodeFacts
+    runtime: ContainerRuntime
     records: Records
-    images: Images
     environment: Environment
-    layers: Layers
-    containers: Containers
     volumes: SubPaths
     clock: Clock
-    features: Features = field(default_factory=Features)
 
     async def create(
         self, pod: kinds.Pod, container: kinds.Container, prepared: Mapping[str, Prepared], *, delay: float
     ) -> Record:
         """Make the next attempt of a container, ready to be started; NotStarted says why it cannot be."""
-        if refused := unsupported.refusal(pod, features=self.features):
+        if refused := unsupported.refusal(pod, features=self.runtime.features):
             # It was admitted by a version that overlooked this, and only its containers that run may go on.
             raise BadConfig(refused[1], hint="leave it out")
         image = self.find_image(container)
@@ -74,7 +93,7 @@ class Starter:
             attempt=number,
             image=container.image,
             image_id=image.id,
-            boot=self.boot,
+            boot=self.node.boot,
             created_at=now(self.clock),
             delay=delay,
             stdin=container.stdin,
@@ -84,9 +103,9 @@ class Starter:
         plan = await self._plan(pod, container, record, image, prepared)
         # Before anything is made: whatever of it there is after a crash belongs to this record.
         self.records.save(record)
-        folder = self.places.container(record.id)
+        folder = self.runtime.places.container(record.id)
         try:
-            await self.layers.stack(self.images.root(image), folder / LAYERS)
+            await self.runtime.layers.stack(self.runtime.images.root(image), folder / LAYERS)
             (folder / "config.json").write_bytes(msgspec.json.encode(bundle.config(plan)))
         except (errors.HostError, OSError) as error:
             await self.undo(record)
@@ -100,10 +119,10 @@ class Starter:
         """Run what was made. What the runtime refuses counts as a start that failed at once."""
         target = self.records.bundle(record)
         try:
-            await self.containers.create(target)
+            await self.runtime.containers.create(target)
             # The container has it now; in this machine's tree it would only have to be cleaned up some day.
-            await self.layers.hide(target.folder / LAYERS)
-            await self.containers.start(target)
+            await self.runtime.layers.hide(target.folder / LAYERS)
+            await self.runtime.containers.start(target)
         except errors.HostTimeout:
             await self.undo(record)
             raise
@@ -118,10 +137,12 @@ class Starter:
     async def undo(self, record: Record) -> None:
         """As if it had never been begun; what cannot be undone now is found again by its record."""
         with contextlib.suppress(errors.HostError):
-            await take_back(record, records=self.records, containers=self.containers, layers=self.layers)
+            await take_back(
+                record, records=self.records, containers=self.runtime.containers, layers=self.runtime.layers
+            )
 
     def find_image(self, container: kinds.Container) -> Image:
-        image = self.images.find(container.image)
+        image = self.runtime.images.find(container.image)
         if image is None:
             raise NoImage(
                 f'Container image "{container.image}" is not on this machine, and nothing is pulled from registries;'
@@ -137,13 +158,13 @@ class Starter:
         image: Image,
         prepared: Mapping[str, Prepared],
     ) -> bundle.Plan:
-        root = self.images.root(image)
+        root = self.runtime.images.root(image)
         user = security_context.user_of(pod, container, image_user=image.config.user, root=root)
         values = await self.environment.of(pod, container)
         args = environment.command(container, image.config, values)
         if not args:
             raise BadConfig("no command specified", hint="the image has none, so the container must say what to run")
-        bindings = etc_files.write(pod, self.places.etc(pod.metadata.uid), node=self.node)
+        bindings = etc_files.write(pod, self.runtime.places.etc(pod.metadata.uid), node=self.node.name)
         bindings = [
             one for one in bindings if all(m.mount_path.rstrip("/") != one.target for m in container.volume_mounts)
         ]
@@ -153,7 +174,7 @@ class Starter:
             for device in container.volume_devices
         ]
         allowed = security_context.capabilities(container.security_context)
-        profile = seccomp.profile_of(pod, container, capabilities=allowed, folder=self.places.seccomp)
+        profile = seccomp.profile_of(pod, container, capabilities=allowed, folder=self.runtime.places.seccomp)
         # Last: it makes the folder of the container, of which no record knows yet, and nothing may fail after it.
         bindings.append(self._termination_log(container, record))
         uid = pod.metadata.uid
@@ -161,14 +182,14 @@ class Starter:
             pod=pod,
             container=container,
             id=record.id,
-            root=self.places.container(record.id) / LAYERS / "root",
+            root=self.runtime.places.container(record.id) / LAYERS / "root",
             args=args,
-            env=environment.merged(image.config, values, etc_files.host_name(pod, node=self.node)),
+            env=environment.merged(image.config, values, etc_files.host_name(pod, node=self.node.name)),
             working_dir=environment.expand(bundle.working_dir(container, image.config.working_dir), {}),
             user=user,
             bindings=bindings,
             devices=devices,
-            sandbox=self.places.sandbox(uid),
+            sandbox=self.runtime.places.sandbox(uid),
             seccomp=profile,
             sysctls=unsupported.sysctls(pod),
         )
@@ -196,13 +217,13 @@ class Starter:
                     ) from error
             target = mount.mount_path if mount.mount_path.startswith("/") else f"/{mount.mount_path}"
             recursive = mount.recursive_read_only == "Enabled" or (
-                mount.recursive_read_only == "IfPossible" and self.features.recursive_read_only
+                mount.recursive_read_only == "IfPossible" and self.runtime.features.recursive_read_only
             )
             found.append(Binding(source=source, target=target, read_only=read_only, recursive=recursive))
         return found
 
     def _termination_log(self, container: kinds.Container, record: Record) -> Binding:
-        folder = self.places.container(record.id)
+        folder = self.runtime.places.container(record.id)
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / "termination-log"
         path.touch()

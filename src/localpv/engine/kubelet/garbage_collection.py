@@ -15,7 +15,7 @@ from localpv.engine.kubelet import container_start, logs, termination
 from localpv.engine.kubelet.container_start import LAYERS, now
 from localpv.engine.kubelet.paths import Places
 from localpv.engine.kubelet.records import Record, Records
-from localpv.engine.kubelet.supervisor import PodState
+from localpv.engine.kubelet.supervisor import PodState, container_of
 from localpv.host.containers import Containers, Seen
 from localpv.host.sandboxes import Layers, Sandboxes
 from localpv.runtime.clock import Clock
@@ -80,8 +80,7 @@ class GarbageCollector:
         return record
 
     def _end(self, record: Record, seen: Seen, pod: kinds.Pod | None) -> Record:
-        spec = (*pod.spec.containers, *pod.spec.init_containers) if pod is not None else ()
-        container = next((one for one in spec if one.name == record.container), None)
+        container = container_of(pod, record.container)
         bundle = self._records.bundle(record)
         message = termination.end_message(bundle.folder, bundle.log, container, failed=seen.exit_code != 0)
         end = termination.end_of(seen, message=message, now=now(self._clock))
@@ -115,7 +114,7 @@ class GarbageCollector:
             await self._remove(record)
         for name in ("log", "etc"):
             shutil.rmtree(self._places.pod(uid) / name, ignore_errors=True)
-        for pods in self._places.folders():
+        for pods in self._places.layout.folders_of_pods():
             try:
                 (pods / uid).rmdir()
             except FileNotFoundError:
@@ -157,7 +156,7 @@ class GarbageCollector:
     async def leftovers(self) -> frozenset[str]:
         """Pods of which anything is on the disk."""
         folders: set[str] = set()
-        for pods in self._places.folders():
+        for pods in self._places.layout.folders_of_pods():
             with contextlib.suppress(FileNotFoundError):
                 folders.update(path.name for path in pods.iterdir())
         return frozenset(folders) | self._records.uids() | await self._volumes.leftovers()

@@ -192,10 +192,6 @@ class Places:
     def pod(self, uid: str) -> Path:
         return self.pods / uid
 
-    def folders(self) -> tuple[Path, ...]:
-        """The two folders that have a folder for each pod."""
-        return tuple(dict.fromkeys((self.run / PODS, self.pods)))
-
     def sandbox(self, uid: str) -> Path:
         return self.run / PODS / uid / "sandbox"
 
@@ -204,10 +200,7 @@ class Places:
         return self.pod(uid) / "etc"
 
     def log(self, uid: str, container: str, attempt: int) -> Path:
-        return self.logs(uid, container) / f"{attempt}.log"
-
-    def logs(self, uid: str, container: str) -> Path:
-        return self.pod(uid) / "log" / container
+        return self.pod(uid) / "log" / container / f"{attempt}.log"
 
     def container(self, id_: str) -> Path:
         return self.containers / id_

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,6 +22,8 @@ from localpv.runtime.clock import Clock
 SCHEME = "runc://"
 _GATES = "ReadinessGatesNotReady"
 CONDITIONS = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +91,7 @@ def _container(
         return ContainerStatus(
             name=container.name,
             image=container.image,
-            state=ContainerState(waiting=waiting or _not_yet(container, world)),
+            state=ContainerState(waiting=waiting or _not_yet(world)),
             started=False,
         )
     if last.end is not None and waiting is None:
@@ -98,7 +101,7 @@ def _container(
     elif last.started_at:
         state, previous = ContainerState(running=StateRunning(started_at=last.started_at)), _previous(attempts, known)
     else:
-        state, previous = ContainerState(waiting=waiting or _not_yet(container, world)), _previous(attempts, known)
+        state, previous = ContainerState(waiting=waiting or _not_yet(world)), _previous(attempts, known)
     return ContainerStatus(
         name=container.name,
         image=container.image,
@@ -113,7 +116,7 @@ def _container(
     )
 
 
-def _not_yet(container: kinds.Container, world: World) -> StateWaiting:
+def _not_yet(world: World) -> StateWaiting:
     if world.initialized or not world.sandbox:
         return StateWaiting(reason="ContainerCreating")
     return StateWaiting(reason="PodInitializing")
@@ -263,6 +266,14 @@ class StatusWriter:
     ) -> None:
         self._objects, self._pods, self._records = objects, pods, records
         self._host_ip, self._clock = host_ip, clock
+
+    async def remove(self, pod: kinds.Pod) -> None:
+        """Nothing of the pod is left here: its object goes too."""
+        meta = pod.metadata
+        try:
+            await self._objects.delete(meta.name, meta.namespace, uid=meta.uid, grace_seconds=0)
+        except (errors.NotFound, errors.Conflict):
+            log.debug("pod was gone already pod=%s uid=%s", meta.key, meta.uid)
 
     async def write(
         self,

@@ -7,26 +7,21 @@ the end, and the Pod object goes last, because with it go the claims that protec
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
 from typing import Protocol
 
-from localpv import errors
 from localpv.api import kinds
 from localpv.api.kinds import StateWaiting
-from localpv.client.objects import Objects
 from localpv.engine.kubelet import bundle, etc_files, pod_actions
 from localpv.engine.kubelet.container_start import Starter
 from localpv.engine.kubelet.events import NoImage, NotStarted, PodEvents, RunError
 from localpv.engine.kubelet.garbage_collection import GarbageCollector
-from localpv.engine.kubelet.paths import Places
 from localpv.engine.kubelet.pod_status import StatusWriter
-from localpv.engine.kubelet.records import Record, Records
-from localpv.engine.kubelet.supervisor import PodState, Supervisor
+from localpv.engine.kubelet.records import Record
+from localpv.engine.kubelet.supervisor import PodState, Supervisor, container_of
 from localpv.engine.kubelet.volumes.volume_spec import NotReady, Prepared
 from localpv.engine.scheduler import admission
-from localpv.host.sandboxes import Sandboxes
 from localpv.runtime.clock import Clock
 from localpv.runtime.controller import Done, LookAgain, Outcome
 
@@ -43,8 +38,6 @@ FORCED_SECONDS = 1.0
 """What containers get whose pod was deleted without waiting for them."""
 
 FINISHED = ("Succeeded", "Failed")
-
-log = logging.getLogger(__name__)
 
 
 class Volumes(Protocol):
@@ -63,26 +56,19 @@ class Worker:
     def __init__(
         self,
         *,
-        node: str,
         find: Callable[[str], kinds.Pod | None],
-        objects: Objects[kinds.Pod],
         volumes: Volumes,
-        sandboxes: Sandboxes,
         starter: Starter,
         supervisor: Supervisor,
         garbage: GarbageCollector,
-        records: Records,
-        places: Places,
         status: StatusWriter,
         events: PodEvents,
         clock: Clock,
         admit: Admit | None = None,
     ) -> None:
-        self._node = node
-        self._find, self._objects = find, objects
-        self._volumes, self._sandboxes = volumes, sandboxes
+        self._find, self._volumes = find, volumes
         self._starter, self._supervisor, self._garbage = starter, supervisor, garbage
-        self._records, self._places = records, places
+        self._records, self._runtime = starter.records, starter.runtime
         self._status, self._events = status, events
         self._clock, self._admit = clock, admit
         self._live: dict[str, PodState] = {}
@@ -170,8 +156,9 @@ class Worker:
                 self._events.not_ready(pod, error)
         if not live.sandbox:
             names = bundle.shared_namespaces(pod)
-            folder = self._places.sandbox(uid)
-            await self._sandboxes.make(folder, namespaces=names, host_name=etc_files.host_name(pod, node=self._node))
+            folder = self._runtime.places.sandbox(uid)
+            host_name = etc_files.host_name(pod, node=self._starter.node.name)
+            await self._runtime.sandboxes.make(folder, namespaces=names, host_name=host_name)
             live.sandbox = True
 
     async def _go_on_with_taken_over(self, pod: kinds.Pod, live: PodState) -> None:
@@ -207,7 +194,7 @@ class Worker:
             return watched is not None and watched.health.started
 
         latest = self._records.latest(pod.metadata.uid)
-        return pod_actions.plan(pod, latest, now=self._clock.now(), boot=self._starter.boot, started=started)
+        return pod_actions.plan(pod, latest, now=self._clock.now(), boot=self._starter.node.boot, started=started)
 
     async def _fail(self, pod: kinds.Pod, live: PodState, reason: str, message: str, *, before: str = "") -> Outcome:
         """The pod as a whole has failed: end what runs, then say so."""
@@ -236,13 +223,9 @@ class Worker:
             return Done()
         if pod.status.phase not in FINISHED:
             await self._status.write(pod, live, self._plan(pod, live), over=True)
-        uid, meta = pod.metadata.uid, pod.metadata
-        await self._garbage.release(uid)
+        await self._garbage.release(pod.metadata.uid)
         live.prepared, live.sandbox = None, False
-        try:
-            await self._objects.delete(meta.name, meta.namespace, uid=uid, grace_seconds=0)
-        except (errors.NotFound, errors.Conflict):
-            log.debug("pod was gone already pod=%s uid=%s", meta.key, uid)
+        await self._status.remove(pod)
         # The rest goes when the object has: until then somebody may want to read the logs.
         return Done()
 
@@ -294,12 +277,8 @@ class Worker:
     def _grace(self, pod: kinds.Pod, container: str = "", probe: str = "") -> float:
         """How long containers have to end; a probe may give its own container another time."""
         seconds = pod.spec.termination_grace_period_seconds
-        if (spec := _spec_of(pod, container)) is not None:
+        if (spec := container_of(pod, container)) is not None:
             failed = spec.liveness_probe if probe == "liveness" else spec.startup_probe
             if failed is not None and failed.termination_grace_period_seconds is not None:
                 seconds = failed.termination_grace_period_seconds
         return float(30 if seconds is None else seconds)
-
-
-def _spec_of(pod: kinds.Pod, name: str) -> kinds.Container | None:
-    return next((one for one in (*pod.spec.containers, *pod.spec.init_containers) if one.name == name), None)

@@ -11,20 +11,16 @@ from localpv.api import kinds
 from localpv.client.client import Client
 from localpv.client.informer import Informer
 from localpv.engine.kubelet import container_start, garbage_collection, pod_worker
-from localpv.engine.kubelet.container_start import Starter
+from localpv.engine.kubelet.container_start import ContainerRuntime, NodeFacts, Starter
 from localpv.engine.kubelet.environment import Environment, Sources
 from localpv.engine.kubelet.events import PodEvents
 from localpv.engine.kubelet.garbage_collection import GarbageCollector
-from localpv.engine.kubelet.images.store import Images
 from localpv.engine.kubelet.logs import LogRotation
-from localpv.engine.kubelet.paths import Places
 from localpv.engine.kubelet.pod_status import StatusWriter
 from localpv.engine.kubelet.pod_worker import Admit, Worker
 from localpv.engine.kubelet.probes import Prober
 from localpv.engine.kubelet.records import Records
 from localpv.engine.kubelet.supervisor import Supervisor
-from localpv.host.containers import Containers, Features
-from localpv.host.sandboxes import Layers, Sandboxes
 from localpv.observe.recorder import Recorder
 from localpv.runtime.backoff import KeyedBackoff
 from localpv.runtime.clock import Clock
@@ -53,23 +49,15 @@ class PodRunner:
         client: Client,
         *,
         informer: Informer[kinds.Pod],
-        node: str,
-        host_ip: str,
-        boot: str,
-        machine: dict[str, str],
-        places: Places,
-        images: Images,
-        containers: Containers,
-        sandboxes: Sandboxes,
-        layers: Layers,
+        node: NodeFacts,
+        runtime: ContainerRuntime,
         volumes: Volumes,
         sources: Sources,
         recorder: Recorder,
         clock: Clock,
         admit: Admit | None = None,
-        features: Features | None = None,
     ) -> None:
-        objects = client.objects(kinds.Pod)
+        places, containers, sandboxes = runtime.places, runtime.containers, runtime.sandboxes
         self.pods = informer
         self.pods.add_indexers({BY_UID: _uid_of})
         self.records, self._containers = Records(places), containers
@@ -80,7 +68,7 @@ class PodRunner:
         self._rotator = LogRotation(containers=containers, records=self.records, clock=clock)
         self._garbage = GarbageCollector(
             containers=containers,
-            layers=layers,
+            layers=runtime.layers,
             sandboxes=sandboxes,
             volumes=volumes,
             records=self.records,
@@ -99,29 +87,22 @@ class PodRunner:
         )
         starter = Starter(
             node=node,
-            boot=boot,
-            places=places,
+            runtime=runtime,
             records=self.records,
-            images=images,
-            environment=Environment(sources, machine=machine, host_ip=host_ip),
-            layers=layers,
-            containers=containers,
+            environment=Environment(sources, machine=node.capacity, host_ip=node.host_ip),
             volumes=volumes,
             clock=clock,
-            features=features or Features(),
+        )
+        status = StatusWriter(
+            objects=client.objects(kinds.Pod), pods=informer, records=self.records, host_ip=node.host_ip, clock=clock
         )
         self._worker = Worker(
-            node=node,
             find=self._find,
-            objects=objects,
             volumes=volumes,
-            sandboxes=sandboxes,
             starter=starter,
             supervisor=supervisor,
             garbage=self._garbage,
-            records=self.records,
-            places=places,
-            status=StatusWriter(objects=objects, pods=informer, records=self.records, host_ip=host_ip, clock=clock),
+            status=status,
             events=PodEvents(recorder),
             clock=clock,
             admit=admit,

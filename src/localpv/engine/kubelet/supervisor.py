@@ -178,7 +178,7 @@ class Supervisor:
         return True
 
     async def _see_through(self, pod: kinds.Pod | None, record: Record, stop: Stop) -> None:
-        container = _spec_of(pod, record.container)
+        container = container_of(pod, record.container)
         handler = container.lifecycle.pre_stop if container is not None and container.lifecycle is not None else None
 
         async def hook(seconds: float) -> bool:
@@ -193,6 +193,7 @@ class Supervisor:
         self._wake(record.pod_uid)
 
 
-def _spec_of(pod: kinds.Pod | None, name: str) -> kinds.Container | None:
+def container_of(pod: kinds.Pod | None, name: str) -> kinds.Container | None:
+    """The container of that name in the spec of a pod; None also without the pod."""
     every = (*pod.spec.containers, *pod.spec.init_containers) if pod is not None else ()
     return next((one for one in every if one.name == name), None)

@@ -58,6 +58,25 @@ class DiesAfter:
         return self._inner.stream(request)
 
 
+class ResizesAtTheSecondSet:
+    """Somebody changes the number of pods of a Deployment just when its second set was made."""
+
+    def __init__(self, inner: Transport, replicas: int) -> None:
+        self._inner = inner
+        self._replicas = replicas
+        self._sets = 0
+        self.stream = inner.stream
+
+    async def request(self, request: Request) -> Answer:
+        answer = await self._inner.request(request)
+        if request.method == "POST" and request.path.endswith("/replicasets"):
+            self._sets += 1
+            if self._sets == 2:
+                people = Client(self._inner, field_manager="people").objects(Deployment)
+                await people.patch("web", {"spec": {"replicas": self._replicas}}, "default")
+        return answer
+
+
 class World:
     """A real engine, and what is in its default namespace."""
 
@@ -165,6 +184,26 @@ async def test_sets_and_pods_of_a_deployment_are_made_once(world: World, writes:
         await world.until(done, "three pods")
     assert len(await world.all(ReplicaSet)) == 1
     assert len(await world.all(Pod)) == 3
+
+
+async def test_a_deployment_that_is_resized_while_its_new_set_is_made_has_no_more_pods_than_it_may(
+    world: World,
+) -> None:
+    limits = {"maxSurge": 4, "maxUnavailable": 0}
+    strategy = {"type": "RollingUpdate", "rollingUpdate": limits}
+    await world.create(Deployment, crew.workload("Deployment", "web", replicas=8, strategy=strategy))
+    sizes: dict[str, int] = {}
+
+    async def are(*wanted: int) -> bool:
+        sizes.update({each.metadata.name: each.spec.replicas for each in await world.all(ReplicaSet)})
+        assert sum(sizes.values()) <= 18
+        return tuple(sorted(sizes.values())) == wanted
+
+    async with at_work(ResizesAtTheSecondSet(world.transport, 14)):
+        await world.until(lambda: are(8), "the first set")
+        version = {"metadata": {"annotations": {"version": "2"}}}
+        await world.client.objects(Deployment).patch("web", {"spec": {"template": version}}, "default")
+        await world.until(lambda: are(6, 12), "both sets have grown by half")
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])

@@ -20,7 +20,7 @@ from localpv.api.kinds import (
     RetentionPolicy,
     Taint,
 )
-from localpv.engine.controllers import claim_templates, daemon_nodes, index_failures, indexes, job_tracking
+from localpv.engine.controllers import daemon_nodes, job_policies, job_tracking, pod_identity
 
 RETAIN, DELETE = "Retain", "Delete"
 
@@ -37,7 +37,7 @@ def owners(
     retention = RetentionPolicy(when_deleted=deleted, when_scaled=scaled)
     stateful_set = a_stateful_set(replicas, persistent_volume_claim_retention_policy=retention)
     claim = PersistentVolumeClaim(metadata=meta("data-db-0", owner_references=present))
-    found = claim_templates._owners(claim, stateful_set, number, a_pod(f"db-{number}"))
+    found = pod_identity._owners(claim, stateful_set, number, a_pod(f"db-{number}"))
     return None if found is None else [(each.kind, each.uid) for each in found]
 
 
@@ -125,13 +125,13 @@ def test_pod_of_a_daemon_keeps_its_own_affinity_except_for_the_node() -> None:
 
 
 def a_try(name: str, index: int, failures: int, phase: str = "Failed") -> Any:
-    marks = {indexes.INDEX: str(index), index_failures.FAILURES: str(failures)}
+    marks = {job_policies.INDEX: str(index), job_policies.FAILURES: str(failures)}
     return a_pod(name, phase=phase, annotations=marks, finalizers=(job_tracking.FINALIZER,))
 
 
 def test_index_is_given_up_when_it_has_failed_more_often_than_allowed() -> None:
     job = a_job(completions=3, completion_mode="Indexed", backoff_limit_per_index=1)
-    assert index_failures.failed(job, [a_try("a", 0, 0), a_try("b", 1, 1)]) == {1}
+    assert job_policies.failed_indexes(job, [a_try("a", 0, 0), a_try("b", 1, 1)]) == {1}
 
 
 def test_last_failed_pod_of_an_index_is_held_until_the_next_one_runs() -> None:

@@ -14,7 +14,7 @@ from tests.unit.engine.controllers.builders import a_job, a_pod, a_stateful_set,
 from localpv.api import kinds
 from localpv.api.kinds import ContainerState, StateTerminated
 from localpv.api.patch import merge_patch
-from localpv.engine.controllers import indexes, job_policies, job_tracking, pod_identity, pods, statuses, templates
+from localpv.engine.controllers import job_policies, job_tracking, pod_identity, pods, statuses, templates
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 EARLY, LATE = "2030-01-01T10:00:00Z", "2030-01-01T11:00:00Z"
@@ -48,18 +48,18 @@ def test_pod_becomes_available_after_its_time() -> None:
 
 @given(st.sets(st.integers(0, 40)))
 def test_indexes_are_read_as_they_are_written(wanted: set[int]) -> None:
-    assert indexes.read(indexes.write(wanted), 41) == wanted
+    assert job_policies.read_indexes(job_policies.write_indexes(wanted), 41) == wanted
 
 
 @pytest.mark.parametrize(
     ("wanted", "text"), [({0, 1}, "0,1"), ({0, 1, 2}, "0-2"), ({0, 2, 3, 4, 9}, "0,2-4,9"), (set(), "")]
 )
 def test_indexes_are_written_as_kubernetes_does(wanted: set[int], text: str) -> None:
-    assert indexes.write(wanted) == text
+    assert job_policies.write_indexes(wanted) == text
 
 
 def test_indexes_beyond_the_completions_do_not_count() -> None:
-    assert indexes.read("0-9,x,3-y", 4) == {0, 1, 2, 3}
+    assert job_policies.read_indexes("0-9,x,3-y", 4) == {0, 1, 2, 3}
 
 
 _leaves = st.none() | st.integers(0, 3) | st.lists(st.integers(0, 2), max_size=2)

@@ -66,6 +66,14 @@ def test_proportions_are_kept_when_the_number_changes_half_way() -> None:
     assert rollouts.proportional(family) == {"web-old": 12, "web-new": 6}
 
 
+def test_sets_that_are_as_many_as_they_may_be_stay_as_they_are_though_one_remembers_another_number() -> None:
+    old = a_replica_set("old", 8, available=8, age=5, annotations={rollouts.DESIRED: "8", rollouts.LARGEST: "12"})
+    new = a_replica_set("new", 10, available=0, annotations={rollouts.DESIRED: "14", rollouts.LARGEST: "18"})
+    family = Family(deployment=a_deployment(14, surge=4), new=new, old=[old])
+    assert rollouts.was_resized(family)
+    assert rollouts.proportional(family) == {"web-old": 8, "web-new": 10}
+
+
 def test_lone_set_takes_the_whole_number() -> None:
     only = a_replica_set("old", 3, available=3)
     family = Family(deployment=a_deployment(5, image="other"), new=None, old=[only])

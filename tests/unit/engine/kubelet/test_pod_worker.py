@@ -11,6 +11,8 @@ import pytest
 from tests.unit.engine.kubelet import town as towns
 from tests.unit.engine.kubelet.town import Town
 
+MOUNTING = {"name": "main", "image": "busybox", "volumeMounts": [{"name": "data", "mountPath": "/data"}]}
+
 
 @pytest.fixture
 async def town(tmp_path: Path) -> AsyncIterator[Town]:
@@ -26,7 +28,7 @@ def status(pod: dict[str, Any], name: str = "main") -> dict[str, Any]:
 async def test_start_and_end_go_in_order(town: Town) -> None:
     inits = [{"name": "init", "image": "busybox"}]
     async with town.running():
-        uid = await town.create(initContainers=inits, volumes=[{"name": "data", "emptyDir": {}}])
+        uid = await town.create(containers=[MOUNTING], initContainers=inits, volumes=[{"name": "data", "emptyDir": {}}])
         await town.until(lambda pod: "running" in status(pod, "init").get("state", {}))
         town.containers.end(f"{uid}.init.0", 0)
         await town.until_phase("Running")
@@ -56,13 +58,14 @@ async def test_pod_object_goes_last(town: Town) -> None:
 
 
 async def test_volume_that_is_not_ready_keeps_containers_from_starting(town: Town) -> None:
-    town.volumes.missing = "/mnt/disk is not there"
+    town.machine.lookup.offer("/mnt/disk")
     async with town.running():
-        await town.create()
+        claim = {"name": "data", "persistentVolumeClaim": {"claimName": "pv"}}
+        await town.create(containers=[MOUNTING], volumes=[claim])
         pod = await town.until(lambda pod: status(pod))
         assert status(pod)["state"] == {"waiting": {"reason": "ContainerCreating"}}
         assert town.journal == []
-        town.volumes.missing = ""
+        town.machine.machine.make_folder("/mnt/disk")
         await town.until_phase("Running")
     assert town.journal[0] == "volumes"
 
@@ -83,15 +86,18 @@ async def test_pod_that_has_finished_gets_its_volumes_no_more_though_the_cache_h
     town: Town, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with town.running():
-        uid = await town.create(restartPolicy="Never", volumes=[{"name": "data", "emptyDir": {}}])
+        uid = await town.create(
+            containers=[MOUNTING], restartPolicy="Never", volumes=[{"name": "data", "emptyDir": {}}]
+        )
         await town.until_phase("Running")
+        assert town.machine.left()
         worker = town.runner._worker
         monkeypatch.setattr(town.runner.pods, "_changed", lambda _: None)  # the watch brings nothing any more
         town.containers.end(f"{uid}.main.0", 0)
         await town.until_phase("Succeeded")
         await town.until_done("no sandbox")
         await worker.reconcile(uid)
-        assert town.volumes.there == set() and town.journal.count("volumes") == 1
+        assert town.machine.left() == [] and town.journal.count("volumes") == 1
 
 
 async def test_container_that_does_not_heed_is_killed(town: Town) -> None:

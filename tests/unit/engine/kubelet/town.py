@@ -9,6 +9,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.unit.engine.kubelet.volumes.world import Machine
+
 from localpv import errors
 from localpv.api import kinds
 from localpv.client import config as connections
@@ -17,11 +19,13 @@ from localpv.client.http import HttpTransport
 from localpv.client.informer_factory import InformerFactory
 from localpv.client.objects import Selection
 from localpv.engine.apiserver.server import ApiServer, Settings
+from localpv.engine.kubelet.container_start import ContainerRuntime, NodeFacts
 from localpv.engine.kubelet.images import store
 from localpv.engine.kubelet.images.store import Config, Image, Images
 from localpv.engine.kubelet.paths import Places
 from localpv.engine.kubelet.runner import PodRunner
-from localpv.engine.kubelet.volumes.volume_spec import NotReady, Prepared
+from localpv.engine.kubelet.volumes import PodVolumes
+from localpv.engine.kubelet.volumes.volume_spec import Prepared
 from localpv.observe.recorder import ApiRecorder
 from localpv.programs.in_process_transport import InsideTransport
 from localpv.runtime.clock import SystemClock
@@ -31,37 +35,26 @@ from localpv.testing.waiting import PATIENCE_SECONDS, eventually
 NODE = "here"
 
 
-class FakeVolumes:
-    """Volumes that are noted down, and that may be missing for a while."""
+class NotedVolumes(PodVolumes):
+    """The volumes of pods as they are, on a machine in memory, with a note of when they came and went."""
 
-    def __init__(self, journal: list[str], folder: Path) -> None:
-        self.journal, self._folder = journal, folder
-        self.missing = ""
-        self.there: set[str] = set()
+    def __init__(self, machine: Machine, journal: list[str]) -> None:
+        super().__init__(root=machine.root, host=machine.host, lookup=machine.lookup, clock=machine.clock)
+        self._journal = journal
+        self._of: set[str] = set()
+        """Pods that have theirs."""
 
     async def set_up(self, pod: kinds.Pod) -> Mapping[str, Prepared]:
-        await asyncio.sleep(0)
-        if self.missing:
-            raise NotReady("PathMissing", self.missing)
-        self.journal.append("volumes")
-        self.there.add(pod.metadata.uid)
-        return {volume.name: Prepared(path=self._folder, name=volume.name) for volume in pod.spec.volumes}
-
-    async def refresh(self, pod: kinds.Pod) -> None: ...
+        prepared = await super().set_up(pod)
+        self._journal.append("volumes")
+        self._of.add(pod.metadata.uid)
+        return prepared
 
     async def tear_down(self, pod_uid: str) -> None:
-        await asyncio.sleep(0)
-        if pod_uid in self.there:
-            self.journal.append("no volumes")
-            self.there.discard(pod_uid)
-
-    async def leftovers(self) -> frozenset[str]:
-        return frozenset(self.there)
-
-    async def sub_path(
-        self, pod_uid: str, container: str, index: int, prepared: Prepared, sub_path: str, *, read_only: bool
-    ) -> Path:
-        return prepared.path / sub_path
+        await super().tear_down(pod_uid)
+        if pod_uid in self._of:
+            self._journal.append("no volumes")
+            self._of.discard(pod_uid)
 
 
 class Nothing:
@@ -82,7 +75,8 @@ class Town:
         self.places = Places(folder / "node", folder / "run")
         self.containers = FakeContainers(self.journal)
         self.sandboxes = FakeSandboxes(self.journal)
-        self.volumes = FakeVolumes(self.journal, folder)
+        self.machine = Machine(folder / "volumes")
+        self.volumes = NotedVolumes(self.machine, self.journal)
         self.boot = "boot-1"
         self.images = Images(self.places.images)
         self.places.images.mkdir(parents=True)
@@ -104,15 +98,14 @@ class Town:
         self.runner = PodRunner(
             self.client,
             informer=informers.informer(kinds.Pod, Selection(fields=f"spec.nodeName={NODE}")),
-            node=NODE,
-            host_ip="192.0.2.7",
-            boot=self.boot,
-            machine={"cpu": "2", "memory": "1Gi"},
-            places=self.places,
-            images=self.images,
-            containers=self.containers,
-            sandboxes=self.sandboxes,
-            layers=FakeLayers(self.journal),
+            node=NodeFacts(name=NODE, host_ip="192.0.2.7", boot=self.boot, capacity={"cpu": "2", "memory": "1Gi"}),
+            runtime=ContainerRuntime(
+                places=self.places,
+                images=self.images,
+                containers=self.containers,
+                sandboxes=self.sandboxes,
+                layers=FakeLayers(self.journal),
+            ),
             volumes=self.volumes,
             sources=Nothing(),
             recorder=events,

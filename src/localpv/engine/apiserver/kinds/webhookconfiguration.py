@@ -15,10 +15,9 @@ _REVIEWS = ("v1", "v1beta1")
 """Versions of AdmissionReview that Kubernetes speaks."""
 
 _PORT_RANGE = "port is not valid: must be between 1 and 65535, inclusive"
+_MATCH = (admissionpolicy.FAILURE_POLICY, admissionpolicy.MATCH_POLICY)
 _HOOK = (
-    admissionpolicy.FAILURE_POLICY,
-    admissionpolicy.MATCH_POLICY,
-    Field("sideEffects", required="must specify one of None, NoneOnDryRun", enum=("None", "NoneOnDryRun")),
+    Field("sideEffects", enum=("None", "NoneOnDryRun")),
     Field("timeoutSeconds", least=1, most=30, said="the timeout value must be between 1 and 30 seconds"),
 )
 _MUTATING_HOOK = (Field("reinvocationPolicy", enum=("IfNeeded", "Never")),)
@@ -63,6 +62,9 @@ class ValidatingWebhookConfiguration(Strategy):
         errors = _wrong_name(hook.get("name", ""), f"{path}.name")
         for index, rule in enumerate(hook.get("rules") or ()):
             errors += admissionpolicy.wrong_rule(rule, f"{path}.rules[{index}]")
+        errors += rules.errors(_MATCH, hook, path)
+        if hook.get("sideEffects") is None:
+            errors.append(fields.required(f"{path}.sideEffects", "must specify one of None, NoneOnDryRun"))
         errors += rules.errors(_HOOK, hook, path)
         for key in ("namespaceSelector", "objectSelector"):
             errors += selectors.validate(hook[key], f"{path}.{key}")

@@ -19,7 +19,7 @@ import msgspec
 from localpv.api import media_types
 from localpv.api.resources import Resource
 from localpv.engine.apiserver.discovery import Answer
-from localpv.engine.apiserver.openapi import operations, protobuf, v2, v3
+from localpv.engine.apiserver.openapi import operations, v2, v3
 from localpv.engine.apiserver.openapi.operations import META, Schema, definition
 
 _EMBEDDED = "x-kubernetes-embedded-resource"
@@ -260,6 +260,8 @@ class Documents:
         return self._once("v2", pieces)
 
     def _v2_protobuf(self) -> _Kept:
+        from localpv.engine.apiserver.openapi import protobuf  # for those who ask for this form
+
         def pieces() -> Iterator[bytes]:
             resources = self._resources()
             return protobuf.document(v2.paths(resources), v2.schemas(resources, self._finder_v2(resources)))

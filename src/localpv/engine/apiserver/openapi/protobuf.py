@@ -13,30 +13,15 @@ from typing import Any
 
 import msgspec
 
+from localpv.api.protobuf.wire import FIXED64, write_bytes, write_number, write_varint
 from localpv.engine.apiserver.openapi import v2
 
 Write = Callable[[int, Any], bytes]
 Table = dict[str, tuple[int, Write]]
 
-_VARINT, _FIXED64, _BYTES = 0, 1, 2
-
-
-def _varint(value: int) -> bytes:
-    value &= (1 << 64) - 1
-    written = bytearray()
-    while value > 0x7F:
-        written.append(value & 0x7F | 0x80)
-        value >>= 7
-    written.append(value)
-    return bytes(written)
-
-
-def _tagged(number: int, payload: bytes) -> bytes:
-    return _varint(number << 3 | _BYTES) + _varint(len(payload)) + payload
-
 
 def _string(number: int, value: Any) -> bytes:
-    return _tagged(number, str(value).encode())
+    return write_bytes(number, str(value).encode())
 
 
 def _strings(number: int, values: Iterable[Any]) -> bytes:
@@ -44,20 +29,20 @@ def _strings(number: int, values: Iterable[Any]) -> bytes:
 
 
 def _bool(number: int, value: Any) -> bytes:
-    return _varint(number << 3 | _VARINT) + (b"\x01" if value else b"\x00")
+    return write_number(number, bool(value))
 
 
 def _int(number: int, value: Any) -> bytes:
-    return _varint(number << 3 | _VARINT) + _varint(int(value))
+    return write_number(number, int(value))
 
 
 def _double(number: int, value: Any) -> bytes:
-    return _varint(number << 3 | _FIXED64) + struct.pack("<d", value)
+    return write_varint(number << 3 | FIXED64) + struct.pack("<d", value)
 
 
 def _any(number: int, value: Any) -> bytes:
     """A free value travels as YAML text, of which JSON is a part."""
-    return _tagged(number, _string(2, msgspec.json.encode(value).decode()))
+    return write_bytes(number, _string(2, msgspec.json.encode(value).decode()))
 
 
 def _anys(number: int, values: Iterable[Any]) -> bytes:
@@ -65,7 +50,7 @@ def _anys(number: int, values: Iterable[Any]) -> bytes:
 
 
 def _named(name: str, value: bytes) -> bytes:
-    return _string(1, name) + _tagged(2, value)
+    return _string(1, name) + write_bytes(2, value)
 
 
 def _message(value: dict[str, Any], table: Table, extensions: int = 0) -> bytes:
@@ -76,7 +61,7 @@ def _message(value: dict[str, Any], table: Table, extensions: int = 0) -> bytes:
             written.append(write(number, child))
         elif extensions and key.startswith("x-"):
             text = _string(2, msgspec.json.encode(child).decode())
-            written.append(_tagged(extensions, _named(key, text)))
+            written.append(write_bytes(extensions, _named(key, text)))
     return b"".join(written)
 
 
@@ -88,19 +73,19 @@ def schema(value: dict[str, Any]) -> bytes:
 
 
 def _type(number: int, value: Any) -> bytes:
-    return _tagged(number, _strings(1, [value] if isinstance(value, str) else value))
+    return write_bytes(number, _strings(1, [value] if isinstance(value, str) else value))
 
 
 def _items(number: int, value: dict[str, Any]) -> bytes:
-    return _tagged(number, _tagged(1, schema(value)))
+    return write_bytes(number, write_bytes(1, schema(value)))
 
 
 def _additional(number: int, value: Any) -> bytes:
-    return _tagged(number, _bool(2, value) if isinstance(value, bool) else _tagged(1, schema(value)))
+    return write_bytes(number, _bool(2, value) if isinstance(value, bool) else write_bytes(1, schema(value)))
 
 
 def _properties(number: int, value: dict[str, dict[str, Any]]) -> bytes:
-    return _tagged(number, b"".join(_tagged(1, _named(name, schema(child))) for name, child in value.items()))
+    return write_bytes(number, b"".join(write_bytes(1, _named(name, schema(child))) for name, child in value.items()))
 
 
 _SCHEMA: Table = {
@@ -138,7 +123,7 @@ _BODY: Table = {
     "name": (2, _string),
     "in": (3, _string),
     "required": (4, _bool),
-    "schema": (5, lambda number, value: _tagged(number, schema(value))),
+    "schema": (5, lambda number, value: write_bytes(number, schema(value))),
 }
 _QUERY: Table = {
     "required": (1, _bool),
@@ -154,15 +139,15 @@ _PATH: Table = {**_QUERY, "type": (5, _string), "uniqueItems": (19, _bool)}
 def _parameter(value: dict[str, Any]) -> bytes:
     match value["in"]:
         case "body":
-            return _tagged(1, _message(value, _BODY))
+            return write_bytes(1, _message(value, _BODY))
         case "query":
-            return _tagged(2, _tagged(3, _message(value, _QUERY)))
+            return write_bytes(2, write_bytes(3, _message(value, _QUERY)))
         case _:
-            return _tagged(2, _tagged(4, _message(value, _PATH)))
+            return write_bytes(2, write_bytes(4, _message(value, _PATH)))
 
 
 def _parameters(number: int, values: Iterable[dict[str, Any]]) -> bytes:
-    return b"".join(_tagged(number, _tagged(1, _parameter(value))) for value in values)
+    return b"".join(write_bytes(number, write_bytes(1, _parameter(value))) for value in values)
 
 
 def _responses(number: int, value: dict[str, dict[str, Any]]) -> bytes:
@@ -170,9 +155,9 @@ def _responses(number: int, value: dict[str, dict[str, Any]]) -> bytes:
     for code, response in value.items():
         body = _string(1, response["description"])
         if "schema" in response:
-            body += _tagged(2, _tagged(1, schema(response["schema"])))
-        written.append(_tagged(1, _named(code, _tagged(1, body))))
-    return _tagged(number, b"".join(written))
+            body += write_bytes(2, write_bytes(1, schema(response["schema"])))
+        written.append(write_bytes(1, _named(code, write_bytes(1, body))))
+    return write_bytes(number, b"".join(written))
 
 
 _OPERATION: Table = {
@@ -188,7 +173,7 @@ _OPERATION: Table = {
 
 
 def _operation(number: int, value: dict[str, Any]) -> bytes:
-    return _tagged(number, _message(value, _OPERATION, 13))
+    return write_bytes(number, _message(value, _OPERATION, 13))
 
 
 _PATH_ITEM: Table = {
@@ -213,13 +198,15 @@ def document(paths: v2.Named, schemas: v2.Named) -> Iterator[bytes]:
     A message that occurs twice is read as the two put together, so each path and each definition is written as a
     message of its own and the length of all of them need not be known beforehand.
     """
-    yield _string(1, v2.HEAD["swagger"]) + _tagged(2, _message(v2.HEAD["info"], _INFO))
+    yield _string(1, v2.HEAD["swagger"]) + write_bytes(2, _message(v2.HEAD["info"], _INFO))
     for path, item in paths:
-        yield _tagged(_PATHS, _tagged(2, _named(path, _message(item, _PATH_ITEM, 10))))
+        yield write_bytes(_PATHS, write_bytes(2, _named(path, _message(item, _PATH_ITEM, 10))))
     for name, definition in schemas:
-        yield _tagged(_DEFINITIONS, _tagged(1, _named(name, schema(definition))))
+        yield write_bytes(_DEFINITIONS, write_bytes(1, _named(name, schema(definition))))
     for requirement in v2.TAIL["security"]:
         for name, scopes in requirement.items():
-            yield _tagged(_SECURITY, _tagged(1, _named(name, _strings(1, scopes))))
+            yield write_bytes(_SECURITY, write_bytes(1, _named(name, _strings(1, scopes))))
     for name, security in v2.TAIL["securityDefinitions"].items():
-        yield _tagged(_SECURITY_DEFINITIONS, _tagged(1, _named(name, _tagged(2, _message(security, _API_KEY)))))
+        yield write_bytes(
+            _SECURITY_DEFINITIONS, write_bytes(1, _named(name, write_bytes(2, _message(security, _API_KEY))))
+        )

@@ -29,7 +29,7 @@ class Mapper:
             users = folders.names(layout.global_map(spec.name))
             if pod_uid not in users:
                 spec.refuse_second_pod(users)
-            device = await self._device(spec, pod_uid, recorded)
+            device = await self._device(spec, recorded)
             if recorded is not None and spec.access != "r":
                 # Before a tenant can write: should all records be lost, this says that the device is not clean.
                 path = Path(spec.path)
@@ -80,7 +80,7 @@ class Mapper:
         )
         return frozenset((*folders.names(layout.devices(pod_uid)), *global_links))
 
-    async def _device(self, spec: Spec, pod_uid: str, recorded: Identity | None) -> BlockDevice:
+    async def _device(self, spec: Spec, recorded: Identity | None) -> BlockDevice:
         host = self._host
         async with host.mounter.opened(Path(spec.path)) as source:
             if source.kind is not FileKind.BLOCK_DEVICE:

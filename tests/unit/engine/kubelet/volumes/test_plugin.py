@@ -10,6 +10,8 @@ from tests.unit.engine.kubelet.volumes.world import Machine, a_pod, claim_volume
 
 from localpv.api import kinds
 from localpv.engine.kubelet.volumes import NotReady
+from localpv.engine.kubelet.volumes.host_parts import Operations, Turns
+from localpv.engine.kubelet.volumes.mapper import Mapper
 
 
 @pytest.fixture
@@ -155,3 +157,24 @@ async def test_another_device_in_the_place_of_one_that_pods_use_is_refused_befor
 
     assert (caught.value.reason, caught.value.event) == ("DeviceChanged", "FailedMapVolume")
     assert second.metadata.uid not in await machine.volumes.leftovers()
+
+
+async def test_a_pod_has_the_devices_to_which_one_of_its_links_leads_and_those_of_no_other_pod(
+    machine: Machine,
+) -> None:
+    """To tear down more would wait for the disks of others, which may hang."""
+    for name in ("whole", "first", "second", "others"):
+        machine.machine.add_disk(f"/dev/{name}")
+        machine.lookup.offer(f"/dev/{name}", name=name, mode="Block")
+    own = ("whole", "first", "second")
+    pod = a_pod(*(claim_volume(name, name=name) for name in own), devices=own)
+    other = a_pod(claim_volume("others", name="others"), devices=["others"])
+    await machine.volumes.set_up(pod)
+    await machine.volumes.set_up(other)
+    layout, uid = machine.volumes.layout, pod.metadata.uid
+    (layout.devices(uid) / "first").unlink()
+    (layout.global_map("second") / uid).unlink()
+    mapper = Mapper(layout=layout, host=machine.host, turns=Turns(), operations=Operations(None, clock=machine.clock))
+    assert mapper.mapped(uid) == {*own}
+    assert mapper.mapped(other.metadata.uid) == {"others"}
+    assert mapper.mapped("nobody") == frozenset()
