@@ -116,7 +116,9 @@ class NodeConfiguration(Part, frozen=True, kw_only=True):
 
     def text(self) -> str:
         """As JSON on one line, ASCII only, the same for equal configurations."""
-        return _canonical(msgspec.to_builtins(self))
+        # An empty map is one that is left out: a file is written again only when it says something else.
+        said = self if self.pinned else msgspec.structs.replace(self, pinned=NOTHING)
+        return _canonical(msgspec.to_builtins(said))
 
 
 @dataclass(frozen=True, slots=True)
