@@ -24,6 +24,7 @@ RULES = Path("/etc/udev/rules.d")
 LINKS = Path("/dev/disk/kubernetes-local-storage")
 WHOLE = ("sd?", "nvme*n1", "vd?")
 SCSI = "scsi-0QEMU_QEMU_HARDDISK_"
+NVME = "nvme-QEMU_NVMe_Ctrl_"
 
 
 class Here:
@@ -75,7 +76,7 @@ async def here(tmp_path: Path) -> AsyncIterator[Here]:
 
 
 @pytest.mark.seed("OPR-6", "OPR-3")
-async def test_disks_of_every_kind_are_linked_by_bus_and_serial_number_or_by_kernel_name(here: Here) -> None:
+async def test_disks_of_every_kind_are_linked_by_bus_and_serial_number(here: Here) -> None:
     await here.discoverer(here.world.storage("all", devices("all", *WHOLE))).look()
 
     links = here.links("all/block")
@@ -86,9 +87,12 @@ async def test_disks_of_every_kind_are_linked_by_bus_and_serial_number_or_by_ker
         ("ata-QEMU_HARDDISK_SATAHDD", "SATAHDD"),
     ):
         assert links[entry] == hardware.device(serial).name
-    for serial in ("NVMEONE", "NVMETWO", "VIRTIO1"):
-        name = hardware.device(serial).name
-        assert links[name] == name, "no ID_BUS, so the kernel name it is"
+    for entry, serial in (
+        (f"{NVME}NVMEONE_1", "NVMEONE"),
+        (f"{NVME}NVMETWO_1", "NVMETWO"),
+        ("virtio-VIRTIO1", "VIRTIO1"),
+    ):
+        assert links[entry] == hardware.device(serial).name, "no ID_BUS, so the name that it has by-id"
     assert len(links) == 8
     reported = here.reported("all")
     assert {device.device for device in reported.values() if device.link} == set(links.values())
@@ -113,7 +117,7 @@ async def test_the_second_example_of_the_document_tells_ssds_from_hdds(here: Her
     ("disk", "entry"),
     [
         (Disk(serial="LATER1", bus=Bus.SCSI), f"{SCSI}LATER1"),
-        (Disk(serial="LATER2", bus=Bus.NVME, slot=SLOTS[0]), ""),
+        (Disk(serial="LATER2", bus=Bus.NVME, slot=SLOTS[0]), f"{NVME}LATER2_1"),
     ],
     ids=["scsi", "nvme"],
 )
@@ -126,9 +130,9 @@ async def test_a_disk_that_is_plugged_later_is_linked_until_it_is_pulled(
 
     name = bay.plug(disk).name
     hardware.settle()
-    assert here.links("all/block") == before | {entry or name: name}
+    assert here.links("all/block") == before | {entry: name}
     await discoverer.look()
-    assert here.reported("all")[name].link.endswith(entry or name)
+    assert here.reported("all")[name].link.endswith(entry)
 
     bay.pull(disk)
     hardware.settle()
@@ -202,7 +206,9 @@ async def test_partitions_have_links_beside_that_of_their_disk(here: Here, blank
             f"{SCSI}SCSIHDD": scsi.name,
             f"{SCSI}SCSIHDD-part1": hardware.part(scsi, 1).name,
             f"{SCSI}SCSIHDD-part2": hardware.part(scsi, 2).name,
-            **{name: name for name in (nvme.name, hardware.part(nvme, 1).name, hardware.part(nvme, 2).name)},
+            f"{NVME}NVMEONE_1": nvme.name,
+            f"{NVME}NVMEONE_1-part1": hardware.part(nvme, 1).name,
+            f"{NVME}NVMEONE_1-part2": hardware.part(nvme, 2).name,
         }
     finally:
         for disk in (scsi, nvme):

@@ -56,6 +56,7 @@ MOST_PROBLEMS: Final = 100
 """Problems of one LocalStorage that are told."""
 
 _ID: Final = re.compile(r"[0-9a-f]{8}(-[1-9][0-9]?)?", re.ASCII).fullmatch
+_ENGINE: Final = re.compile(r"[0-9a-f]{8}", re.ASCII).fullmatch
 _UID: Final = re.compile(r"[A-Za-z0-9-]{1,128}", re.ASCII).fullmatch
 _TIME: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?Z", re.ASCII).fullmatch
 _ENTRY: Final = re.compile(r"[A-Za-z0-9#+.:=@_-]{1,512}", re.ASCII).fullmatch
@@ -99,6 +100,10 @@ class NodeConfiguration(Part, frozen=True, kw_only=True):
     pinned: Mapping[str, str] = NOTHING
     """Added on the node: of names of links that several devices could have, since they have the same serial number, the
     ID_PATH of the one that has it. Without this another one may have it after a restart."""
+
+    engine: str = ""
+    """Added on the node: which `localpv up` of the machine has the LocalStorage; empty for a cluster. Who serves one
+    knows nothing of the LocalStorages of another, and leaves its files alone."""
 
     @property
     def generation(self) -> int:
@@ -560,6 +565,7 @@ def _node_problems(found: NodeConfiguration) -> Iterator[Problem]:
         ("name", names.dns_subdomain(found.name)),
         ("namespace", names.dns_label(found.namespace)),
         ("uid", [] if _UID(found.uid) else ["is no UID"]),
+        ("engine", [] if not found.engine or _ENGINE(found.engine) else ["is no engine"]),
         ("created", [] if _TIME(found.created) else ["is no moment in UTC"]),
     ):
         for sentence in wrong:

@@ -7,7 +7,9 @@ node, the discoverer here is told. So groups that are removed, refused or going 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,6 +79,11 @@ class Machine:
     rules: Path
     state: Path
 
+    @property
+    def engine(self) -> str:
+        """Tells files of this engine from those of a cluster that the machine is a node of, or of another engine."""
+        return hashlib.sha256(os.path.realpath(self.state).encode("utf-8", "surrogateescape")).hexdigest()[:8]
+
 
 async def serve(
     client: Client,
@@ -98,6 +105,7 @@ async def serve(
         state=machine.state,
         clock=clock,
         namespace=NAMESPACE,
+        engine=machine.engine,
     )
     groups = _Groups(client, machine.node, discoverer, udev, clock=clock)
     operator = Operator(

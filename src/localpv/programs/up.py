@@ -118,7 +118,7 @@ async def _add_the_circle(
     if folder is not None and has_classes:
         own = configuring.from_folder(folder, others=manifests.SUFFIXES)
     machine = Machine(node=settings.node_name, rules=node_parts.RULES_FOLDER, state=settings.data)
-    read = configuring.with_local_storages(own, Headers(machine.rules).classes)
+    read = configuring.with_local_storages(own, Headers(machine.rules, engine=machine.engine).classes)
     configured = Configured(read, clock=clock)
     await configured.load()
     observed.configuration(configured)

@@ -99,11 +99,13 @@ class Discoverer:
         state: Path,
         clock: Clock,
         namespace: str,
+        engine: str = "",
     ) -> None:
-        """`namespace` is that of the operator."""
+        """`namespace` is that of the operator, `engine` that of whom the files of rules are."""
         self._node, self._client, self._udev, self._uevents = node, client, udev, uevents
         self._clock = clock
-        self._folder = RulesFolder(udev=udev, state=state, clock=clock, namespace=namespace)
+        self._folder = RulesFolder(udev=udev, state=state, clock=clock, namespace=namespace, engine=engine)
+        self._engine = engine
         self._told: dict[str, NodeConfiguration] = {}
         self._given = asyncio.Event()
         self._woken = asyncio.Event()
@@ -127,7 +129,7 @@ class Discoverer:
 
     def configure(self, configurations: Iterable[NodeConfiguration]) -> None:
         """What holds from now on, as a whole."""
-        self._told = {each.key: each for each in configurations}
+        self._told = {each.key: msgspec.structs.replace(each, engine=self._engine) for each in configurations}
         self._given.set()
         self._woken.set()
 
@@ -222,7 +224,7 @@ class Discoverer:
         """Step 6: the devices, and the names of those that udev has not looked at with the rules of now."""
         marks = rules_file.marks([*now.values()])
         devices = await self._udev.devices()
-        if stale := self._due(_stale(devices, marks), marks):
+        if stale := self._due(_stale(devices, marks, engine=self._engine), marks):
             log.info("has udev look again devices=%d", len(stale))
             await self._udev.reload()
             devices = await self._looked_at(stale)
@@ -232,7 +234,7 @@ class Discoverer:
             names = {name for name, _ in clashes}
             log.warning("devices with a serial number that is not theirs alone devices=%s", ",".join(sorted(names)))
             devices = await self._looked_at(names, argument=rules_file.SAME_SERIAL)
-        unseen = _stale(devices, marks)
+        unseen = _stale(devices, marks, engine=self._engine)
         self._asked = {name: asked for name, asked in self._asked.items() if name in unseen}
         if stale and unseen:
             log.warning("udev has not looked at devices=%s", ",".join(sorted(unseen)[:10]))
@@ -450,9 +452,11 @@ def _without(configuration: NodeConfiguration, going: set[tuple[str, str]], used
     return msgspec.structs.replace(configuration, groups=groups)
 
 
-def _stale(devices: Iterable[UdevDevice], marks: Mapping[str, str]) -> frozenset[str]:
+def _stale(devices: Iterable[UdevDevice], marks: Mapping[str, str], *, engine: str) -> frozenset[str]:
     """Names of devices that were not looked at with exactly these rules."""
-    return frozenset(device.name for device in devices if rules_file.marks_of(device.properties) != marks)
+    return frozenset(
+        device.name for device in devices if rules_file.marks_of(device.properties, engine=engine) != marks
+    )
 
 
 def _clashes(devices: Iterable[UdevDevice], now: Configurations) -> frozenset[tuple[str, str]]:

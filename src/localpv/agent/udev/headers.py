@@ -22,8 +22,9 @@ from localpv.host.udev import ENDING, MOST_FILES, RULES_BYTES
 class Headers:
     """What the files said last."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, *, engine: str = "") -> None:
+        """`engine` says whose files are meant."""
+        self._folder, self._engine = folder, engine
         self._known: dict[str, NodeConfiguration] = {}
         self._classes: Mapping[str, ClassSettings] = {}
 
@@ -31,7 +32,8 @@ class Headers:
         """The classes of all files together, and what is wrong with files."""
         known, problems = await asyncio.to_thread(self._read)
         if known != self._known:
-            self._known, self._classes = known, local_storage.classes(known.values())
+            ours = [each for each in known.values() if each.engine == self._engine]
+            self._known, self._classes = known, local_storage.classes(ours)
         return self._classes, problems
 
     def _read(self) -> tuple[dict[str, NodeConfiguration], tuple[Problem, ...]]:

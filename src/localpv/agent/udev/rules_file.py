@@ -207,9 +207,10 @@ def marks(configurations: Sequence[NodeConfiguration]) -> dict[str, str]:
     }
 
 
-def marks_of(properties: Mapping[str, str]) -> dict[str, str]:
-    """Those that a device has."""
-    return {name: value for name, value in properties.items() if name.startswith(_MARK)}
+def marks_of(properties: Mapping[str, str], *, engine: str = "") -> dict[str, str]:
+    """Those that a device has from the files of an engine."""
+    begins, length = f"{_MARK}{engine}", len(_MARK) + len(engine) + HASH_DIGITS
+    return {name: value for name, value in properties.items() if name.startswith(begins) and len(name) == length}
 
 
 def is_ours(text: str) -> bool:
@@ -380,11 +381,22 @@ def _kinds(own: str) -> Iterator[Rule]:
         yield *_tokens(keys), _set(_KIND + own, BOOT)
 
 
+_WITHOUT_BUS: Final = {"nvme*": "nvme", "vd*": "virtio", "mmcblk*": "mmc"}
+"""Kernel names of disks for which udev sets no ID_BUS, and what their names below by-id begin with."""
+
+
 def _naming(own: str, folders: Sequence[tuple[str, str]], pinned: Mapping[str, str]) -> Iterator[Rule]:
-    """ID_BUS and ID_SERIAL, the path too where another device has the same, or else the kernel name."""
+    """ID_BUS and ID_SERIAL, the path too where another device has the same, or else the kernel name.
+
+    udev knows no bus of NVMe, virtio and MMC, and names them by-id with a word of its own; so do we. By their kernel
+    names the links of two such disks could change places with a restart, and a kubelet mounts what a link leads to.
+    """
     identity, named, link = _ID + own, _NAMED + own, _LINK + own
     has_serial = (_is("ID_BUS", "?*"), _is("ID_SERIAL", "?*"))
     yield *has_serial, _set(identity, "$env{ID_BUS}-$env{ID_SERIAL}"), _REPLACE
+    for kernel, bus in _WITHOUT_BUS.items():
+        without = (Token("KERNEL", "", "==", kernel), _is("ID_BUS", ""), _is("ID_SERIAL", "?*"))
+        yield *without, _set(identity, f"{bus}-$env{{ID_SERIAL}}"), _REPLACE
     yield _is(identity, f"*[!{_SAFE}]*"), _set(identity, "")
     yield _is(identity, "?*"), _is("DEVTYPE", "partition"), _set(identity, f"$env{{{identity}}}-part$number")
     # How it was named at the last event is the only thing that is remembered; in another folder it is named anew.
@@ -469,8 +481,12 @@ def _tokens(keys: Iterable[MatchKey]) -> Rule:
     return tuple(Token(key.key, key.attribute, "==" if key.equal else "!=", key.value) for key in keys)
 
 
+HASH_DIGITS: Final = 8
+
+
 def _hash(configuration: NodeConfiguration) -> str:
-    return hashlib.sha256(configuration.key.encode()).hexdigest()[:8]
+    """What tells the variables of one file from those of all others."""
+    return configuration.engine + hashlib.sha256(configuration.key.encode()).hexdigest()[:HASH_DIGITS]
 
 
 def _digest(rules: Iterable[Rule]) -> str:

@@ -33,15 +33,17 @@ class Present:
 
     configurations: Configurations = field(default_factory=dict)
     strange: frozenset[str] = frozenset()
-    """Names of files that are called like ours and are not."""
+    """Names of files that are called like ours and are not, or that are those of another engine."""
 
 
 class RulesFolder:
     """The folder of rules of the host, as far as it is ours."""
 
-    def __init__(self, *, udev: Udev, state: Path, clock: Clock, namespace: str) -> None:
-        """`namespace` is the one whose LocalStorages have files without a namespace in their name."""
+    def __init__(self, *, udev: Udev, state: Path, clock: Clock, namespace: str, engine: str = "") -> None:
+        """`namespace` is the one whose LocalStorages have files without a namespace in their name; `engine` says whose
+        files are ours."""
         self._udev, self._state, self._clock, self._namespace = udev, state, clock, namespace
+        self._engine = engine
 
     async def read(self) -> Present:
         texts, configurations, strange = {}, {}, set()
@@ -49,10 +51,14 @@ class RulesFolder:
             if not rules_file.is_ours(text):
                 strange.add(name)
                 continue
-            texts[name] = text
             try:
                 found = rules_file.configuration(text)
+                if found.engine != self._engine:
+                    strange.add(name)
+                    continue
+                texts[name] = text
             except WrongConfiguration as error:
+                texts[name] = text
                 # The next one who is told about this LocalStorage writes it anew; nobody else touches it.
                 log.warning("a rules file of ours is damaged file=%s error=%s", name, error)
                 continue
@@ -67,7 +73,7 @@ class RulesFolder:
             wanted = rules_file.files([*after.values()], namespace=self._namespace)
             if foreign := sorted(wanted.keys() & before.strange):
                 raise errors.ConfigurationError(
-                    f"{foreign[0]} is in the folder of rules and was not written by localpv",
+                    f"{foreign[0]} is in the folder of rules and was not written by localpv, or for another cluster",
                     hint="remove it, or give the LocalStorage another name",
                 )
             changed = {name: text for name, text in wanted.items() if before.texts.get(name) != text}

@@ -145,7 +145,11 @@ class NodeWorld:
     # Who works there.
 
     def discoverer(
-        self, *told: NodeConfiguration, udev: Udev | None = None, transport: Transport | None = None
+        self,
+        *told: NodeConfiguration,
+        udev: Udev | None = None,
+        transport: Transport | None = None,
+        engine: str = "",
     ) -> Discoverer:
         """A new process with this configuration."""
         made = Discoverer(
@@ -156,6 +160,7 @@ class NodeWorld:
             state=self.state,
             clock=self.clock,
             namespace=NAMESPACE,
+            engine=engine,
         )
         made.configure(told)
         return made

@@ -133,11 +133,11 @@ class Story:
         world = self.world
         other = told(world.storage("other", devices("slow", "sdb", "nvme*"), created=YOUNG))
         await self._settled(other)
-        assert world.links() == {"slow/block/nvme0n1": "nvme0n1", "slow/block/scsi-S1": "sdb"}
+        assert world.links() == {"slow/block/nvme-N1": "nvme0n1", "slow/block/scsi-S1": "sdb"}
 
         first = told(world.storage("a", devices("fast", "sdb")))
         await self._settled(first)
-        assert world.links() == {"fast/block/scsi-S1": "sdb", "slow/block/nvme0n1": "nvme0n1"}
+        assert world.links() == {"fast/block/scsi-S1": "sdb", "slow/block/nvme-N1": "nvme0n1"}
         world.publish(BOUND)
         self.bound = True
 
@@ -146,7 +146,7 @@ class Story:
         assert world.links() == {
             "fast/block/scsi-S1": "sdb",
             "fast/block/scsi-S2": "sdc",
-            "slow/block/nvme0n1": "nvme0n1",
+            "slow/block/nvme-N1": "nvme0n1",
         }
         with contextlib.suppress(Killed):
             await discoverer.leave()  # an update
@@ -154,7 +154,7 @@ class Story:
         assert len(world.links()) == 3
 
         discoverer = await self._settled(told(storage, retired=True))
-        assert world.links() == {"fast/block/scsi-S1": "sdb", "slow/block/nvme0n1": "nvme0n1"}
+        assert world.links() == {"fast/block/scsi-S1": "sdb", "slow/block/nvme-N1": "nvme0n1"}
 
         self.bound = False
         world.release(BOUND)
@@ -165,11 +165,11 @@ class Story:
         await self._settled(other)
 
         assert [*world.udev.rules] == ["99-kubernetes-local-storage-other.rules"]
-        assert world.links() == {"slow/block/nvme0n1": "nvme0n1", "slow/block/scsi-S1": "sdb"}
+        assert world.links() == {"slow/block/nvme-N1": "nvme0n1", "slow/block/scsi-S1": "sdb"}
         found = world.report("other")
         assert found is not None and (found.status.matched, found.status.error) == (2, "")
         world.udev.restart()
-        assert world.links() == {"slow/block/nvme0n1": "nvme0n1", "slow/block/scsi-S1": "sdb"}
+        assert world.links() == {"slow/block/nvme-N1": "nvme0n1", "slow/block/scsi-S1": "sdb"}
 
 
 @pytest.mark.seed("OPR-8", "OPR-17")

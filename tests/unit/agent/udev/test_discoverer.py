@@ -30,7 +30,7 @@ async def test_devices_get_links_by_their_serial_number_or_else_by_their_kernel_
     await world.discoverer(told(world.storage("a", devices("fast", "sdb", "nvme*")))).look()
 
     assert [*world.udev.rules] == [FILE]
-    assert world.links() == {"fast/block/nvme0n1": "nvme0n1", "fast/block/scsi-S1": "sdb"}
+    assert world.links() == {"fast/block/nvme-N1": "nvme0n1", "fast/block/scsi-S1": "sdb"}
 
 
 @pytest.mark.seed("OPR-12")
@@ -73,7 +73,7 @@ async def test_a_change_is_in_force_at_once_and_moves_no_link_that_still_matches
     discoverer.configure([told(world.storage("a", devices("fast", "sd[bc]", "nvme*")))])
     await discoverer.look()
 
-    assert world.links() == {"fast/block/nvme0n1": "nvme0n1", "fast/block/scsi-S1": "sdb"}
+    assert world.links() == {"fast/block/nvme-N1": "nvme0n1", "fast/block/scsi-S1": "sdb"}
     found = world.report("a")
     assert found is not None and found.status.generation == 2
 
@@ -135,7 +135,7 @@ async def test_groups_of_one_local_storage_are_merged_and_an_older_generation_ch
     await world.discoverer(newer).look()
     await world.discoverer(first).look()
 
-    assert world.links() == {"fast/block/nvme0n1": "nvme0n1"}
+    assert world.links() == {"fast/block/nvme-N1": "nvme0n1"}
 
 
 async def test_network_disks_are_left_alone_and_the_report_says_so(world: NodeWorld) -> None:
@@ -241,6 +241,27 @@ async def test_an_update_leaves_rules_links_and_report(world: NodeWorld) -> None
     assert world.report("a") is not None
 
 
+@pytest.mark.seed("OPR-8")
+async def test_what_another_engine_of_the_machine_has_linked_is_neither_taken_nor_touched(world: NodeWorld) -> None:
+    """A node of a cluster on which somebody tries `localpv up`: its API knows nothing of the LocalStorages there."""
+    cluster = world.discoverer(told(world.storage("a", devices("fast", "sdb"))))
+    await cluster.look()
+    rules = dict(world.udev.rules)
+
+    storage = world.storage("tried", devices("slow", "nvme*"))
+    world.delete_storage("a")
+    tried = world.discoverer(told(storage), engine="0123abcd")
+    await tried.look()
+    assert rules.items() < world.udev.rules.items()
+    assert world.links() == {"fast/block/scsi-S1": "sdb", "slow/block/nvme-N1": "nvme0n1"}
+    assert tried.synced and not tried.unseen
+
+    world.delete_storage("tried")
+    await tried.leave()
+    assert world.udev.rules == rules
+    assert world.links() == {"fast/block/scsi-S1": "sdb"}
+
+
 @pytest.mark.seed("OPR-8", "OPR-17")
 @pytest.mark.parametrize("why", ["gone", "deleting", "another", "no group", "node not selected"])
 async def test_a_removal_takes_rules_links_and_report(world: NodeWorld, why: str) -> None:
@@ -306,7 +327,7 @@ async def test_files_whose_local_storage_is_gone_are_removed_by_whoever_starts_n
         "99-kubernetes-local-storage-b.rules",
         "99-kubernetes-local-storage-strange.rules",
     ]
-    assert world.links() == {"slow/block/nvme0n1": "nvme0n1"}
+    assert world.links() == {"slow/block/nvme-N1": "nvme0n1"}
 
 
 @pytest.mark.seed("OPR-8", "OPR-17")
@@ -314,17 +335,17 @@ async def test_files_of_others_that_exist_or_have_volumes_stay(world: NodeWorld)
     await world.discoverer(told(world.storage("a", devices("fast", "sdb")))).look()
     b = told(world.storage("b", devices("slow", "nvme*"), created=YOUNG))
     await world.discoverer(b).look()
-    assert world.links() == {"fast/block/scsi-S1": "sdb", "slow/block/nvme0n1": "nvme0n1"}
+    assert world.links() == {"fast/block/scsi-S1": "sdb", "slow/block/nvme-N1": "nvme0n1"}
 
     world.publish("fast/block/scsi-S1")
     world.delete_storage("a")
     other = world.discoverer(b)
     await other.look()
-    assert world.links() == {"fast/block/scsi-S1": "sdb", "slow/block/nvme0n1": "nvme0n1"}
+    assert world.links() == {"fast/block/scsi-S1": "sdb", "slow/block/nvme-N1": "nvme0n1"}
 
     world.release("fast/block/scsi-S1")
     await other.look()
-    assert world.links() == {"slow/block/nvme0n1": "nvme0n1"}
+    assert world.links() == {"slow/block/nvme-N1": "nvme0n1"}
 
 
 # Retired groups.
@@ -374,7 +395,7 @@ async def test_rules_come_into_force_also_while_the_api_server_is_away(world: No
     discoverer = world.discoverer(configuration)
     with pytest.raises(errors.ConnectionLost):
         await discoverer.look()
-    assert world.links() == {"fast/block/scsi-S1": "sdb", "slow/block/nvme0n1": "nvme0n1"}
+    assert world.links() == {"fast/block/scsi-S1": "sdb", "slow/block/nvme-N1": "nvme0n1"}
     assert discoverer.synced
 
     world.server.down = None
@@ -396,7 +417,7 @@ async def test_another_local_storage_of_the_same_name_waits_for_the_volumes_of_t
 
     world.release("fast/block/scsi-S1")
     await second.look()
-    assert world.links() == {"slow/block/nvme0n1": "nvme0n1"}
+    assert world.links() == {"slow/block/nvme-N1": "nvme0n1"}
     found = world.report("a")
     assert found is not None and (found.status.error, found.spec.local_storage_uid) == ("", "second")
 

@@ -52,6 +52,11 @@ async def test_all_files_of_ours_are_read_and_no_others(tmp_path: Path) -> None:
     assert found["fast"].device_filters["localpv-system/of-fast nodes[0].devices[0]"].min_bytes == 1 << 30
 
 
+async def test_files_of_another_engine_of_the_machine_are_not_ours(tmp_path: Path) -> None:
+    write(tmp_path, "fast")
+    assert await Headers(tmp_path, engine="0123abcd").classes() == ({}, ())
+
+
 async def test_machine_without_the_folder_has_no_classes(tmp_path: Path) -> None:
     assert await Headers(tmp_path / "none").classes() == ({}, ())
 
