@@ -19,6 +19,7 @@ from localpv.config.values import Problem
 from localpv.disk import labels
 from localpv.manager.operator import verdict
 from localpv.programs import operator
+from localpv.runtime.backoff import Backoff
 from localpv.runtime.clock import Clock
 from localpv.runtime.group import Group
 
@@ -34,13 +35,12 @@ class LocalStorageClasses:
         self._storages = SharedInformer(client.objects(LocalStorage), clock=clock)
         self._maps = SharedInformer(client.objects(ConfigMap), clock=clock, selection=self._told)
         self._defined = True
+        self._backoff = Backoff(most=5.0)
         self.changed: Callable[[], None] = lambda: None
 
     async def run(self) -> None:
         """Follow until cancelled, from when LocalStorages are defined."""
-        while not await operator.are_defined(self._client):
-            self._defined = False
-            await self._clock.sleep(operator.LOOK_EVERY_SECONDS)
+        await operator.until_defined(self._client, clock=self._clock, if_not=self._not_defined)
         self._defined = True
         self._storages.add_event_handler(lambda old, new: self.changed())
         self._maps.add_event_handler(lambda old, new: self.changed())
@@ -49,6 +49,9 @@ class LocalStorageClasses:
         group.add("config maps", self._maps.run)
         await group.run()
 
+    def _not_defined(self) -> None:
+        self._defined = False
+
     async def classes(self) -> tuple[Mapping[str, ClassSettings], tuple[Problem, ...]]:
         """As they are now. Until everything is followed the server is asked: a manager that does not know a class would
         withdraw its volumes."""
@@ -56,6 +59,16 @@ class LocalStorageClasses:
             return local_storage.classes(self._configurations(self._storages.list(), self._maps.list())), ()
         if not self._defined:
             return {}, ()
+        while True:
+            try:
+                return await self._asked()
+            except (errors.ConnectionLost, errors.Unavailable, errors.TooManyRequests, errors.GatewayTimeout) as error:
+                # The server may only be starting, as after a restart of both. There is nothing to go on with.
+                pause = self._backoff.next()
+                log.warning("waits for the server seconds=%.1f reason=%s", pause, error)
+                await self._clock.sleep(pause)
+
+    async def _asked(self) -> tuple[Mapping[str, ClassSettings], tuple[Problem, ...]]:
         try:
             storages = (await self._client.objects(LocalStorage).list()).items
             maps = (await self._client.objects(ConfigMap).list(self._told)).items if storages else ()

@@ -79,9 +79,7 @@ async def serve(
     is_configured: Callable[[str], bool] = lambda name: False,
 ) -> None:
     """Serve the LocalStorages of a namespace until cancelled, from when they are defined."""
-    while not await are_defined(client):
-        log.info("LocalStorages are not defined here, looking again seconds=%.0f", LOOK_EVERY_SECONDS)
-        await clock.sleep(LOOK_EVERY_SECONDS)
+    await until_defined(client, clock=clock)
     operator = Operator(
         client,
         namespace=namespace,
@@ -93,15 +91,25 @@ async def serve(
     await operator.run()
 
 
+async def until_defined(client: Client, *, clock: Clock, if_not: Callable[[], None] = lambda: None) -> None:
+    """Wait until the server has the kinds; `if_not` is told when it certainly has not."""
+    while True:
+        try:
+            if await are_defined(client):
+                return
+            if_not()
+            log.info("LocalStorages are not defined here, looking again seconds=%.0f", LOOK_EVERY_SECONDS)
+        except errors.LocalpvError as error:
+            log.warning("cannot tell whether LocalStorages are defined reason=%s", error)
+        await clock.sleep(LOOK_EVERY_SECONDS)
+
+
 async def are_defined(client: Client) -> bool:
-    """Whether the server has the kinds."""
+    """Whether the server has the kinds. Raises when there is no certain answer."""
     for resource in (LOCAL_STORAGES, LOCAL_STORAGE_NODES):
         try:
             served = await client.read(resource.path)
         except errors.NotFound:
-            return False
-        except errors.LocalpvError as error:
-            log.warning("cannot tell whether LocalStorages are defined reason=%s", error)
             return False
         if all(each.get("name") != resource.plural for each in served.get("resources") or ()):
             return False
