@@ -71,7 +71,7 @@ async def run(settings: Settings) -> None:
         )
         told = Told(settings.config, tell=discoverer.configure, clock=clock)
         await told.load()
-        _observe(observed, discoverer, told)
+        observe(observed, discoverer, told)
         group = Group(clock=clock)
         group.add("configuration", told.run)
         group.add("discoverer", discoverer.run)
@@ -80,7 +80,7 @@ async def run(settings: Settings) -> None:
         await discoverer.leave()
 
 
-def _observe(observed: Observed, discoverer: Discoverer, told: Told) -> None:
+def observe(observed: Observed, discoverer: Discoverer, told: Told) -> None:
     observed.checks["rules"] = lambda: discoverer.synced
     problems = observed.registry.gauge(
         "localpv_configuration_problems",

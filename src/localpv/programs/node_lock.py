@@ -65,15 +65,18 @@ class NodeLock:
         log.info("works on this node")
         self._said, self.working = "", True
         working = asyncio.create_task(work())
+        others_come = False
         try:
             while not working.done() and (self._first or not self._others_come_first()):
                 await asyncio.wait({working}, timeout=LOOK_EVERY)
             if working.done():
                 return working.result()
-            log.info("makes room for the agent with a ConfigMap")
+            others_come = True
         finally:
             self.working = False
             await self._stop(working)
+            if others_come:
+                log.info("makes room for the agent with a ConfigMap")
             os.close(own)
 
     async def _stop(self, working: asyncio.Task[None]) -> None:

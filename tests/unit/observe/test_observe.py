@@ -13,6 +13,7 @@ import localpv
 from localpv.observe.engine import Engine
 from localpv.observe.recorder import Recorder
 from localpv.observe.registry import Family
+from localpv.programs import discoverer
 from localpv.programs.configuring import Configured
 from localpv.programs.observing import Observed
 from localpv.runtime.clock import SystemClock
@@ -37,8 +38,12 @@ def all_families() -> dict[str, Family]:
     observed.node(SimpleNamespace(records={}, ignored={}), hung=lambda: 0, clock=FakeClock())  # type: ignore[arg-type]
     observed.manager(lambda: None)
     observed.election("localpv-manager", lambda: True)
+    observed.working(lambda: True, idle_is_ready=True)
     Engine(observed.registry)
-    return {family.name: family for family in observed.registry.families()}
+    of_discoverer = Observed("discoverer")
+    discoverer.observe(of_discoverer, SimpleNamespace(), SimpleNamespace())  # type: ignore[arg-type]
+    found = (*of_discoverer.registry.families(), *observed.registry.families())
+    return {family.name: family for family in found}
 
 
 @pytest.mark.parametrize(
