@@ -13,6 +13,7 @@ declare -A packages=(
   [busybox-static]=busybox
   [e2fsprogs]=mkfs.ext4
   [fdisk]=sfdisk
+  [udev]=udevadm
   [xfsprogs]=mkfs.xfs
   [btrfs-progs]=mkfs.btrfs
 )
