@@ -256,7 +256,7 @@ class SharedInformer(Generic[T]):
         """The server has answered a write with this object: it is here at once."""
         meta = self._objects.codec.meta
         key, version = meta(obj).key, _number(meta(obj).resource_version)
-        if self.resource_version and _number(self.resource_version) >= version:
+        if version <= self._furthest or meta(obj).uid in self._deleted:
             return obj  # the watch has been there already: it may even have seen the object go
         known = self._items.get(key)
         if self._written.get(key, 0) >= version or (known is None and not self._selection.matches(obj, meta(obj))):
@@ -304,6 +304,8 @@ class SharedInformer(Generic[T]):
 
     def _passed(self, version: str) -> None:
         """What was written here up to this version, and was not told, is not in the selection any more."""
+        if self.resource_version and _number(version) < _number(self.resource_version):
+            raise errors.Gone("the server has gone back: it was restored from a backup")
         for key in [key for key, written in self._written.items() if written <= _number(version)]:
             del self._written[key]
             self._remove(key)

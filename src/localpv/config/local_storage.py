@@ -246,6 +246,8 @@ def class_settings(devices: Iterable[DeviceGroup]) -> dict[str, ClassSettings]:
         path = f"/dev/{LINKS}/{name}/{mode_of(group)}"
         folder = Folder(host_dir=path, mount_dir=path, volume_mode=mode)
         settings = found.get(name)
+        cleaner = _cleaner(group)
+        formatted, raw = (None, cleaner) if mode is VolumeMode.BLOCK else (cleaner, None)
         if settings is None:
             settings = ClassSettings(
                 name=name,
@@ -253,7 +255,8 @@ def class_settings(devices: Iterable[DeviceGroup]) -> dict[str, ClassSettings]:
                 mount_dir=path,
                 volume_mode=mode,
                 fs_type=group.fs_type,
-                block_cleaner=_cleaner(group),
+                block_cleaner=formatted,
+                raw_cleaner=raw,
                 from_local_storage=True,
             )
         else:
@@ -261,7 +264,8 @@ def class_settings(devices: Iterable[DeviceGroup]) -> dict[str, ClassSettings]:
                 settings,
                 more_folders=settings.more_folders if folder in settings.folders else (*settings.more_folders, folder),
                 fs_type=settings.fs_type or group.fs_type,
-                block_cleaner=settings.block_cleaner or _cleaner(group),
+                block_cleaner=settings.block_cleaner or formatted,
+                raw_cleaner=settings.raw_cleaner or raw,
             )
         found[name] = settings
     return found
@@ -525,7 +529,8 @@ def _disagreements(nodes: tuple[NodeGroup, ...]) -> Iterator[Problem]:
             for field, value in (("fsType", devices.fs_type), ("blockCleanerCommand", devices.block_cleaner_command)):
                 if not value:
                     continue
-                first, earlier = said.setdefault((devices.storage_class_name, field), (place, value))
+                what = f"{devices.storage_class_name}/{mode_of(devices)}"
+                first, earlier = said.setdefault((what, field), (place, value))
                 if earlier != value:
                     told = f"differs from {first} of the same class; write the same, or use another storageClassName"
                     yield Problem(f"{place}.{field}", told)

@@ -122,6 +122,10 @@ class ClassSettings:
     block_cleaner: Cleaner | None = None
     """For devices. None: the default for the mode of the volume."""
 
+    raw_cleaner: Cleaner | None = None
+    """Of a class of LocalStorages: for devices that are offered as such. What cleans for a file system may leave blocks
+    that the next tenant of a raw device would read, so the one is never taken for the other."""
+
     fs_cleaner: Cleaner = cleaners.FILE_SYSTEM_DEFAULT
     require_mount_point: bool = False
     """Whether a plain directory, which shares its file system with others, is refused."""
@@ -152,6 +156,8 @@ class ClassSettings:
         """How a disk of this class is cleaned; by the mode of its volume, for one class can have both."""
         if not on_device:
             return self.fs_cleaner
+        if self.from_local_storage and volume_mode == VolumeMode.BLOCK:
+            return self.raw_cleaner or cleaners.RAW_DEFAULT
         default = cleaners.RAW_DEFAULT if volume_mode == VolumeMode.BLOCK else cleaners.FORMATTED_DEFAULT
         return self.block_cleaner or default
 

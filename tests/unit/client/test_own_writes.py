@@ -299,3 +299,31 @@ def test_selection_means_what_the_server_means() -> None:
         (namespaced, False),
     ]:
         assert selection.matches(there, there.metadata) is meant, selection
+
+
+async def test_late_answers_do_not_go_back_while_everything_is_loaded_again() -> None:
+    async with both() as (watched, newest, told):
+        await watched.brings(volume(version="5"))
+        await watched.forgets()
+        newest.wrote(volume(version="3"))
+        assert _version(newest.get("pv")) == "5"
+        await watched.starts(volume(version="5"), at="6")
+        assert told == [("", "5")]
+
+
+async def test_an_answer_to_an_earlier_write_does_not_bring_back_what_was_deleted_since() -> None:
+    async with both() as (watched, newest, told):
+        await watched.brings(volume(version="1"))
+        newest.deleted(volume(version="1"))
+        newest.wrote(volume(version="2"))
+        assert newest.get("pv") is None
+        assert told == [("", "1"), ("1", "")]
+
+
+async def test_a_server_that_has_gone_back_is_asked_for_everything() -> None:
+    async with both() as (watched, newest, _):
+        await watched.brings(volume(version="105"))
+        await watched.passes("100")
+        await watched.clock.advance(60)
+        await watched.starts(volume(version="90"), at="101")
+        assert _version(newest.get("pv")) == "90"

@@ -193,3 +193,18 @@ def test_filters_of_a_group_are_found_by_the_place_that_its_rules_are_named_by()
     }
     assert [folder.volume_mode for folder in found["fast"].folders] == ["Block", "Filesystem"]
     assert all(settings.from_local_storage for settings in found.values())
+
+
+def test_cleaner_of_a_file_system_group_is_never_that_of_raw_devices_of_the_class() -> None:
+    formatted = DeviceGroup(storage_class_name="fast", device_names=("sdb",), block_cleaner_command=("fs-reset",))
+    raw = DeviceGroup(storage_class_name="fast", device_names=("sdc",), volume_mode="Block")
+    shredded = msgspec.structs.replace(raw, block_cleaner_command=("shred", "1"))
+    for groups, cleaner in (
+        ((formatted, raw), "zeroout"),
+        ((raw, formatted), "zeroout"),
+        ((formatted, shredded), "shred"),
+    ):
+        settings = local_storage.class_settings(groups)["fast"]
+        assert settings.cleaner(on_device=True, volume_mode="Block").method[0] == cleaner
+        assert settings.cleaner(on_device=True, volume_mode="Filesystem").method == ("fs-reset",)
+        assert settings.shows_old_data(("fs-reset",))

@@ -123,19 +123,32 @@ class Keeper:
 
     async def _remember(self, place: Place, writing: Awaitable[LocalDisk]) -> LocalDisk:
         """Write; that the record is then as it was written is no news to us, what others made of it next is."""
+        before = self._records.get(place)
         told = self._writing[place] = []
         try:
             written = await writing
         except (errors.Conflict, errors.NotFound):
             await self._read_again(place)
+            self._tell_since(place, before)
+            raise
+        except errors.LocalpvError:
+            self._tell_since(place, before)
             raise
         finally:
             del self._writing[place]
-        if written.metadata.resource_version not in told:
+        if not told:
             self._put(place, written)
         elif told[-1] != written.metadata.resource_version:
+            # Others wrote on top of it, and their answer may have come before ours.
             self._on_change(place, written, self._records.get(place))
         return written
+
+    def _tell_since(self, place: Place, before: LocalDisk | None) -> None:
+        """What others made of a record while a write of ours was under way, which was refused: that a disk was given
+        back, say, and must be looked at anew."""
+        now = self._records.get(place)
+        if _version(now) != _version(before):
+            self._on_change(place, before, now)
 
     async def _read_again(self, place: Place) -> None:
         self._put(place, await self._store.get(disk_name(self._node, *place)))
@@ -146,3 +159,7 @@ class Keeper:
             self._records.pop(place, None)
         else:
             self._records[place] = record
+
+
+def _version(record: LocalDisk | None) -> tuple[str, str] | None:
+    return None if record is None else (record.metadata.uid, record.metadata.resource_version)

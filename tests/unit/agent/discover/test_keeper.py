@@ -121,3 +121,47 @@ async def test_name_that_somebody_else_has_is_left_to_them(world: World) -> None
     await world.store.create(msgspec.structs.replace(taken, metadata=msgspec.structs.replace(taken.metadata, uid="")))
     assert await world.keeper.ensure(PLACE, SPEC) is None
     assert dict(world.keeper.records) == {}
+
+
+@pytest.mark.parametrize("early", [True, False], ids=["told before the refusal", "told after it"])
+async def test_disk_that_was_given_back_while_a_write_of_ours_was_refused_is_told(world: World, early: bool) -> None:
+    """Else what is known of it would be from before it was cleaned."""
+    taken = await world.offer(await world.record())
+    world.keeper._changed(taken)
+    free = await world.store.write_spec(taken, msgspec.structs.replace(taken.spec, volume=None))
+    refusing = _Answering(world, free if early else None, errors.Conflict("somebody else wrote"))
+    world.changes.clear()
+    with pytest.raises(errors.Conflict):
+        await refusing.write()
+    world.keeper._changed(free)
+
+    assert world.changes == [(PLACE, taken, free)]
+    assert world.keeper.records[PLACE] == free
+
+
+async def test_answer_that_is_older_than_what_others_wrote_on_top_of_it_is_not_gone_back_to(world: World) -> None:
+    record = await world.record()
+    ours = await world.store.write_status(record, LocalDiskStatus(phase="Available"))
+    theirs = await world.offer(ours)
+    world.changes.clear()
+    await _Answering(world, theirs, ours).write()
+
+    assert world.keeper.records[PLACE] == theirs
+    assert world.changes == [(PLACE, ours, theirs)]
+
+
+class _Answering:
+    """A write of ours during which we are told of what others wrote, and then get our answer."""
+
+    def __init__(self, world: World, told: LocalDisk | None, answer: LocalDisk | errors.LocalpvError) -> None:
+        self._keeper, self._told, self._answer = world.keeper, told, answer
+
+    async def write(self) -> None:
+        await self._keeper._remember(PLACE, self._written())
+
+    async def _written(self) -> LocalDisk:
+        if self._told is not None:
+            self._keeper._changed(self._told)
+        if isinstance(self._answer, errors.LocalpvError):
+            raise self._answer
+        return self._answer
