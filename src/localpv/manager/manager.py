@@ -268,6 +268,9 @@ class Manager:
 
     async def _adopt(self) -> None:
         objects = self._client.objects(PersistentVolume)
+        # What is said about a node, once, must find it.
+        await self._nodes.wait_synced()
+        await self._classes.wait_synced()
         backoff = Backoff()
         while True:
             self._scan.clear()
