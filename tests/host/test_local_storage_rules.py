@@ -262,7 +262,33 @@ async def test_of_a_retired_group_only_links_in_use_stay(machine: Machine, make_
     await machine.in_force(going, on=[one, two])
     assert links() == {kept: two.name}
     assert rules_file.found(going, (await machine.device(one)).properties).reason == "Retired"
-    assert rules_file.found(going, (await machine.device(two)).properties).rule == "nodes[0].devices[0].deviceNames[1]"
+    rule = rules_file.found(going, (await machine.device(two)).properties).rule
+    assert rule == f"nodes[0:{group_id}].devices[0].deviceNames[1]"
+
+
+@pytest.mark.seed("OPR-17")
+async def test_a_link_in_use_stays_where_it_is_when_its_group_has_another_class(
+    machine: Machine, make_disk: Callable[..., Path]
+) -> None:
+    one, two = make_disk(), make_disk()
+    names = [one.name, two.name]
+    machine.known(**{one.name: {"ID_BUS": "scsi", "ID_SERIAL": "1"}, two.name: {"ID_BUS": "scsi", "ID_SERIAL": "2"}})
+    given = configured([{"storageClassName": "fast", "deviceNames": names}])
+    await machine.in_force(given, on=[one, two])
+    [(group_id, group)] = given.groups.items()
+    kept = msgspec.structs.replace(group, retired=True, kept=("fast/filesystem/scsi-2",))
+    other = configured([{"storageClassName": "other", "deviceNames": names}]).groups[group_id]
+    earlier = local_storage.earlier_id(group_id, group)
+    edited = msgspec.structs.replace(given, groups={group_id: other, earlier: kept})
+    for _ in range(2):
+        await machine.in_force(edited, on=[one, two])
+        assert links() == {"other/filesystem/scsi-1": one.name, "fast/filesystem/scsi-2": two.name}
+
+    # Where the rules of now give the link too, they are the ones that count.
+    back = msgspec.structs.replace(given, groups={group_id: group, earlier: kept})
+    await machine.in_force(back, on=[one, two])
+    assert links() == {"fast/filesystem/scsi-1": one.name, "fast/filesystem/scsi-2": two.name}
+    assert rules_file.found(back, (await machine.device(two)).properties).rule == "nodes[0].devices[0].deviceNames[1]"
 
 
 async def test_network_disks_are_left_alone_unless_they_are_allowed(

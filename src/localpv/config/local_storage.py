@@ -55,7 +55,7 @@ MOST_RULE_BYTES: Final = 128 << 10
 MOST_PROBLEMS: Final = 100
 """Problems of one LocalStorage that are told."""
 
-_ID: Final = re.compile(r"[0-9a-f]{8}(-[1-9][0-9]?)?", re.ASCII).fullmatch
+_ID: Final = re.compile(r"[0-9a-f]{8}(-[1-9][0-9]?)?(-r[0-9]{1,19})?", re.ASCII).fullmatch
 _ENGINE: Final = re.compile(r"[0-9a-f]{8}", re.ASCII).fullmatch
 _UID: Final = re.compile(r"[A-Za-z0-9-]{1,128}", re.ASCII).fullmatch
 _TIME: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?Z", re.ASCII).fullmatch
@@ -107,8 +107,8 @@ class NodeConfiguration(Part, frozen=True, kw_only=True):
 
     @property
     def generation(self) -> int:
-        """Generation that all groups have at least."""
-        return min((group.generation for group in self.groups.values()), default=0)
+        """Generation that all groups have at least; what an earlier one left for its volumes does not count."""
+        return min((group.generation for id, group in self.groups.items() if not is_earlier(id)), default=0)
 
     @property
     def key(self) -> str:
@@ -229,6 +229,16 @@ def merged(old: NodeConfiguration | None, new: NodeConfiguration) -> NodeConfigu
     return msgspec.structs.replace(new, groups=kept, pinned={**new.pinned, **old.pinned})
 
 
+def earlier_id(id: str, group: GroupDevices) -> str:
+    """The id under which the devices of a group stay for their volumes when it has others; never that of a group."""
+    return f"{id}-r{group.generation}"
+
+
+def is_earlier(id: str) -> bool:
+    """Whether an id is that of devices which a group had before."""
+    return "-r" in id
+
+
 def is_linked(path: str) -> bool:
     """Whether a path is that of a link which rules of LocalStorages make."""
     return path.startswith(f"/dev/{LINKS}/")
@@ -274,9 +284,9 @@ def class_settings(devices: Iterable[DeviceGroup]) -> dict[str, ClassSettings]:
 def classes(configurations: Iterable[NodeConfiguration]) -> dict[str, ClassSettings]:
     """The classes of several LocalStorages together, with the filters of each group of devices."""
     groups_of = [
-        (f"{each.key} nodes[{group.index}].devices[{number}]", devices, group.retired)
+        (f"{each.key} {_place(id, group)}.devices[{number}]", devices, group.retired)
         for each in sorted(configurations, key=lambda each: each.age)
-        for _, group in sorted(each.groups.items(), key=lambda item: (item[1].index, item[0]))
+        for id, group in sorted(each.groups.items(), key=lambda item: (item[1].retired, item[1].index, item[0]))
         for number, devices in enumerate(group.devices)
     ]
     found = class_settings(devices for _, devices, _ in groups_of)
@@ -304,8 +314,13 @@ def matches(configuration: NodeConfiguration) -> tuple[Match, ...]:
         match
         for group_id, group in sorted(configuration.groups.items(), key=lambda item: (item[1].index, item[0]))
         for number, devices in enumerate(group.devices)
-        for match in _matches(group_id, devices, f"nodes[{group.index}].devices[{number}]")
+        for match in _matches(group_id, devices, f"{_place(group_id, group)}.devices[{number}]")
     )
+
+
+def _place(id: str, group: GroupDevices) -> str:
+    """Where a group stands. Another one may stand there since it is retired, so such a one has its id with it."""
+    return f"nodes[{group.index}:{id}]" if group.retired else f"nodes[{group.index}]"
 
 
 def mode_of(devices: DeviceGroup) -> str:
@@ -580,6 +595,8 @@ def _node_problems(found: NodeConfiguration) -> Iterator[Problem]:
         place = f"groups.{each}"
         if not _ID(each):
             yield Problem("groups", f"{fields.shown(each)} is no id of a group")
+        if is_earlier(each) and not group.retired:
+            yield Problem(place, "is what a group had before, and is not retired")
         if not 0 <= group.index < MOST_NODE_GROUPS or group.generation < 0:
             yield Problem(place, "has no place in a LocalStorage")
         if len(group.kept) > MOST_KEPT or not all(map(_is_link, group.kept)):

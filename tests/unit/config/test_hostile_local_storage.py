@@ -349,6 +349,8 @@ def test_no_selector_is_guessed_at(selector: Any) -> None:
         {"name": "../x"},
         {"namespace": "a/b"},
         {"groups": {"../x": {"index": 0, "generation": 1, "devices": [GOOD]}}},
+        {"groups": {"00000000-r1": {"index": 0, "generation": 1, "devices": [GOOD]}}},
+        {"groups": {"00000000-rx": {"index": 0, "generation": 1, "devices": [GOOD], "retired": True}}},
         {"groups": {"00000000": {"index": -1, "generation": 1, "devices": [GOOD]}}},
         {"groups": {"00000000": {"index": 10**9, "generation": 1, "devices": [GOOD]}}},
         {"groups": {"00000000": {"index": 0, "generation": -1, "devices": [GOOD]}}},

@@ -208,3 +208,36 @@ def test_cleaner_of_a_file_system_group_is_never_that_of_raw_devices_of_the_clas
         assert settings.cleaner(on_device=True, volume_mode="Block").method[0] == cleaner
         assert settings.cleaner(on_device=True, volume_mode="Filesystem").method == ("fs-reset",)
         assert settings.shows_old_data(("fs-reset",))
+
+
+def test_a_retired_group_retires_no_disk_of_another_one_at_its_place() -> None:
+    live = GroupDevices(index=0, generation=2, devices=(a_group(),))
+    retired = GroupDevices(index=0, generation=1, devices=(a_group(),), retired=True)
+    made = local_storage.node_configuration(
+        storage([{"devices": [{"storageClassName": "x", "deviceNames": ["x"]}]}]), ()
+    )
+    made = msgspec.structs.replace(made, groups={"0000000b": live, "0000000a": retired, "0000000b-r1": retired})
+
+    filters = local_storage.classes([made])[a_group().storage_class_name].device_filters
+    groups = {match.group_id: f"{made.key} {match.place.rpartition('.')[0]}" for match in local_storage.matches(made)}
+
+    assert {id: filters.get(group, DeviceFilter()).retired for id, group in groups.items()} == {
+        "0000000a": True,
+        "0000000b": False,
+        "0000000b-r1": True,
+    }
+    assert len(set(groups.values())) == 3
+    assert made.generation == 1
+    assert local_storage.read(made.text()) == made
+
+
+def test_what_a_group_had_before_says_nothing_about_the_generation_in_force() -> None:
+    group = GroupDevices(index=0, generation=7, devices=(a_group(),))
+    earlier = msgspec.structs.replace(group, generation=3, retired=True)
+    made = local_storage.node_configuration(
+        storage([{"devices": [{"storageClassName": "x", "deviceNames": ["x"]}]}]), ()
+    )
+    id = local_storage.earlier_id("0000000b", earlier)
+
+    assert local_storage.is_earlier(id)
+    assert msgspec.structs.replace(made, groups={"0000000b": group, id: earlier}).generation == 7

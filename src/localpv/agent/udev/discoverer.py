@@ -26,6 +26,8 @@ whichever LocalStorage, finds (`_orphans`); the LocalStorageNode has the LocalSt
 
 A group that is retired or goes keeps the links of all disks that a volume has: a discoverer cannot see whether somebody
 has claimed the volume. Whoever retires a group withdraws the volumes that nobody claimed; then their links go here.
+So does a group that is told other devices: those of before stay beside it, retired and under an id of their own, with
+the links in use that it gave; when udev has looked, those that a rule of now gives too are let go.
 """
 
 from __future__ import annotations
@@ -42,8 +44,8 @@ from localpv.agent.udev import report, rules_file
 from localpv.agent.udev.rules_folder import Configurations, RulesFolder
 from localpv.api.kinds.cluster import Node
 from localpv.api.kinds.localdisk import LocalDisk
-from localpv.api.kinds.localstorage import LocalStorage, LocalStorageNode, LocalStorageNodeStatus
-from localpv.api.kinds.meta import write_time
+from localpv.api.kinds.localstorage import DeviceGroup, LocalStorage, LocalStorageNode, LocalStorageNodeStatus
+from localpv.api.kinds.meta import NOTHING, write_time
 from localpv.client.client import Client
 from localpv.client.objects import Selection
 from localpv.config import local_storage
@@ -201,7 +203,8 @@ class Discoverer:
             # What holds now that we have the lock: `leave` may have taken away what was told when this look began.
             nonlocal told
             told = dict(self._told)
-            after = _changed(before, told, leaving=leaving, used=used, waiting=waiting)
+            given = rules_file.groups_of_links(before.values(), known, engine=self._engine)
+            after = _changed(before, told, leaving=leaving, used=used, waiting=waiting, given=given)
             return {key: rules_file.with_pins(each, known) for key, each in after.items()}
 
         try:
@@ -265,7 +268,8 @@ class Discoverer:
         found: set[tuple[str, str]] = set()
         for each in present.values():
             owned = told[each.key].groups if each.key in told and told[each.key].uid == each.uid else {}
-            if foreign := {group: it for group, it in each.groups.items() if group not in owned}:
+            foreign = {id: it for id, it in each.groups.items() if id not in owned and not local_storage.is_earlier(id)}
+            if foreign:
                 over = await self._over(msgspec.structs.replace(each, groups=foreign), also_deleting=False)
                 found |= {(each.uid, group) for group in over}
         # Only when all were asked about: an error above means that it is tried again.
@@ -315,7 +319,7 @@ class Discoverer:
             if not wrong and not _any_seen(devices, unseen):
                 wrong = "udev has not taken the rules over"
             if not wrong:
-                self._in_force[key] = now[key].generation if key in now else configuration.generation
+                self._in_force[key] = (now[key].generation if key in now else 0) or configuration.generation
             status = report.status(
                 now.get(key, configuration),
                 devices,
@@ -398,7 +402,37 @@ def _is_retired(configuration: NodeConfiguration) -> bool:
 def _needs_to_know(present: Configurations, told: Configurations) -> bool:
     """Whether it depends on volumes what becomes of these."""
     others = (key for key in present.keys() & told.keys() if present[key].uid != told[key].uid)
-    return any(map(_is_retired, (*present.values(), *told.values()))) or any(True for _ in others)
+    return (
+        any(map(_is_retired, (*present.values(), *told.values())))
+        or any(True for _ in others)
+        or any(_edited(present[key], told[key]) for key in present.keys() & told.keys())
+    )
+
+
+def _edited(old: NodeConfiguration, new: NodeConfiguration) -> frozenset[str]:
+    """Groups that have other devices now, or another place among the groups, so that links may move."""
+    return frozenset(
+        id
+        for id, group in new.groups.items()
+        if (was := old.groups.get(id)) is None
+        or (was.generation <= group.generation and (was.index, _links_of(was)) != (group.index, _links_of(group)))
+    )
+
+
+def _links_of(group: GroupDevices) -> list[DeviceGroup]:
+    """The devices of a group without what says nothing about links."""
+    return [
+        msgspec.structs.replace(
+            devices,
+            fs_type="",
+            block_cleaner_command=(),
+            min_size="",
+            max_size="",
+            medium_types=(),
+            max_device_count=0,
+        )
+        for devices in group.devices
+    ]
 
 
 def _changed(
@@ -408,13 +442,15 @@ def _changed(
     leaving: frozenset[tuple[str, str]],
     used: InUse | None,
     waiting: dict[str, str],
+    given: Mapping[str, tuple[str, str]] = NOTHING,
 ) -> Configurations:
     """What is to be in the files: what was, what we are told, and of what goes no more than volumes have.
 
     `used` is None when nobody has asked: what goes then stays as it is until the next look. `waiting` gets the
-    LocalStorages that cannot be served yet, and why.
+    LocalStorages that cannot be served yet, and why. `given` says which group gives a link.
     """
     after = dict(before)
+    fresh: set[str] = set()
     for key, new in told.items():
         old = before.get(key)
         if old is not None and old.uid != new.uid:
@@ -429,15 +465,67 @@ def _changed(
         if used is None:
             new = msgspec.structs.replace(new, groups={id: it for id, it in new.groups.items() if not it.retired})
         after[key] = local_storage.merged(old, new)
+        if old is None or not (edited := _edited(old, new)):
+            continue
+        if used is None:
+            same = {id: it for id, it in new.groups.items() if id not in edited}
+            after[key] = local_storage.merged(old, msgspec.structs.replace(new, groups=same))
+            continue
+        earlier = _earlier(old, edited, used, given)
+        after[key] = msgspec.structs.replace(after[key], groups={**after[key].groups, **earlier})
+        try:
+            local_storage.read(after[key].text())
+        except local_storage.WrongConfiguration as error:
+            after[key] = old
+            waiting[key] = f"volumes have links by too many earlier rules; delete their claims first: {error}"
+            continue
+        fresh |= {link for group in earlier.values() for link in group.kept}
+    live = {link for link, (uid, id) in given.items() if not _gives_for_volumes(before, uid, id)} - fresh
     for key, each in after.items():
         going = {pair for pair in leaving if pair[0] == each.uid}
         going |= {(each.uid, group) for group, it in each.groups.items() if it.retired}
-        after[key] = _without(each, going, used)
+        after[key] = _without(each, going, used, live)
     return after
 
 
-def _without(configuration: NodeConfiguration, going: set[tuple[str, str]], used: InUse | None) -> NodeConfiguration:
-    """A configuration without groups that go; one with links in use is retired and keeps those."""
+def _earlier(
+    old: NodeConfiguration, edited: Collection[str], used: InUse, given: Mapping[str, tuple[str, str]]
+) -> dict[str, GroupDevices]:
+    """What stays of groups for volumes when some of them get other devices: any of the others may lose a device too."""
+    known = {link for id, group in old.groups.items() if local_storage.is_earlier(id) for link in group.kept}
+    found: dict[str, GroupDevices] = {}
+    for id, group in old.groups.items():
+        if local_storage.is_earlier(id):
+            continue
+        kept = {link for link in used if given.get(link) == (old.uid, id)}
+        if id in edited:
+            # Disks that are not there, or that udev has not looked at, have theirs when they are.
+            kept |= {link for link in _below(group, used) if link not in given and link not in known}
+        if kept:
+            earlier = local_storage.earlier_id(id, group)
+            kept |= set(old.groups[earlier].kept) if earlier in old.groups else set()
+            found[earlier] = msgspec.structs.replace(group, retired=True, kept=tuple(sorted(kept)))
+    return found
+
+
+def _gives_for_volumes(configurations: Configurations, uid: str, id: str) -> bool:
+    return any(each.uid == uid and each.groups[id].retired for each in configurations.values() if id in each.groups)
+
+
+def _below(group: GroupDevices, links: Iterable[str]) -> set[str]:
+    """Links that are in the folders of a group."""
+    places = {f"{devices.storage_class_name}/{local_storage.mode_of(devices)}/" for devices in group.devices}
+    return {link for link in links if link.startswith(tuple(places))}
+
+
+def _without(
+    configuration: NodeConfiguration,
+    going: set[tuple[str, str]],
+    used: InUse | None,
+    live: Collection[str] = frozenset(),
+) -> NodeConfiguration:
+    """A configuration without groups that go; one with links in use is retired and keeps those. What a group had before
+    keeps no more than it has kept, and nothing that is `live`: that is given by a group that stays."""
     if used is None:
         return configuration
     groups: dict[str, GroupDevices] = {}
@@ -445,10 +533,11 @@ def _without(configuration: NodeConfiguration, going: set[tuple[str, str]], used
         if (configuration.uid, id) not in going:
             groups[id] = group
             continue
-        places = {f"{devices.storage_class_name}/{local_storage.mode_of(devices)}/" for devices in group.devices}
-        kept = tuple(sorted(link for link in used if link.startswith(tuple(places))))
+        kept = _below(group, used)
+        if local_storage.is_earlier(id):
+            kept = kept.intersection(group.kept).difference(live)
         if kept:
-            groups[id] = msgspec.structs.replace(group, retired=True, kept=kept)
+            groups[id] = msgspec.structs.replace(group, retired=True, kept=tuple(sorted(kept)))
     return msgspec.structs.replace(configuration, groups=groups)
 
 

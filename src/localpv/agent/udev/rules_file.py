@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import string
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -44,6 +44,9 @@ _STOP: Final = "|"
 """Ends each of those lines: none may end with a backslash, which would join it with the next line."""
 
 _END: Final = "kubernetes_local_storage_end_"
+_NEXT: Final = "kubernetes_local_storage_next_"
+_LIVE: Final = "kubernetes_local_storage_live_"
+_LINKING: Final = "kubernetes_local_storage_link_"
 
 # Properties of a device; a hash follows. The first two have the names of the document.
 _CLASS: Final = "KUBERNETES_STORAGE_CLASS_"
@@ -71,10 +74,13 @@ _NAMED: Final = "KUBERNETES_LOCAL_STORAGE_NAMED_"
 """How it was named there: `serial`, or `path` since another device has the same serial number."""
 
 _RETIRED: Final = "KUBERNETES_LOCAL_STORAGE_RETIRED_"
+_KEPT: Final = "KUBERNETES_LOCAL_STORAGE_KEPT_"
+"""1 while a retired group keeps the link for a volume; then `same` or `other`, as the rule that has the device now."""
+
 _MARK: Final = "KUBERNETES_LOCAL_STORAGE_MARK_"
 """A digest of the rules with which udev has looked at the device."""
 
-_OWN: Final = (_CLASS, _MODE, RULE, _KIND, _TAKEN, _ID, _SERIAL, _LINK, _FOLDER, _NAMED, _RETIRED)
+_OWN: Final = (_CLASS, _MODE, RULE, _KIND, _TAKEN, _ID, _SERIAL, _LINK, _FOLDER, _NAMED, _RETIRED, _KEPT)
 
 SAME_SERIAL: Final = "LOCALPVSAMESERIAL"
 """Argument of a synthetic uevent that tells the rules to name a device by its path: udev looks at several devices at
@@ -292,6 +298,27 @@ def found(configuration: NodeConfiguration, properties: Mapping[str, str]) -> Fo
             return Found(reason="NoRuleMatches", message=message)
 
 
+def groups_of_links(
+    configurations: Iterable[NodeConfiguration], devices: Iterable[Mapping[str, str]], *, engine: str
+) -> dict[str, tuple[str, str]]:
+    """UID and id of the group that gives each link, as CLASS/MODE/ID, told by the properties of all devices.
+
+    Only of devices at which udev has looked with exactly these rules: others may have them from a group of before.
+    """
+    every = [*configurations]
+    wanted = marks(every)
+    places = [(each, {match.place: match.group_id for match in local_storage.matches(each)}) for each in every]
+    given: dict[str, tuple[str, str]] = {}
+    for properties in devices:
+        if marks_of(properties, engine=engine) != wanted:
+            continue
+        for each, ids in places:
+            it = found(each, properties)
+            if it.link and it.rule in ids:
+                given[it.link.removeprefix(f"{local_storage.LINKS}/")] = each.uid, ids[it.rule]
+    return given
+
+
 def with_pins(configuration: NodeConfiguration, devices: Sequence[Mapping[str, str]]) -> NodeConfiguration:
     """The configuration, with a note of who has a name that several devices could have.
 
@@ -348,23 +375,65 @@ def _rules(configuration: NodeConfiguration, *, older: Sequence[NodeConfiguratio
             yield (*_tokens(_conditions(match, own)), taken, end)
 
     live = [match for match in local_storage.matches(configuration) if not _group(configuration, match).retired]
-    going = [match for match in local_storage.matches(configuration) if _group(configuration, match).retired]
-    for match in (*live, *going):
-        yield (
-            *_tokens(_conditions(match, own)),
-            _is(_CLASS + own, ""),
-            _set(_CLASS + own, match.storage_class_name),
-            _set(_MODE + own, match.mode),
-            _set(RULE + own, f"{configuration.key} {match.place}"),
-            *((_set(_RETIRED + own, "1"),) if match in going else ()),
-        )
+    kept = yield from _keeping(configuration, own)
+    for match in live:
+        conditions = _tokens(_conditions(match, own))
+        rule = _set(RULE + own, f"{configuration.key} {match.place}")
+        if kept:
+            here = (_is(_CLASS + own, match.storage_class_name), _is(_MODE + own, match.mode))
+            yield *conditions, _is(_KEPT + own, "1"), *here, rule, _set(_KEPT + own, "same")
+            yield *conditions, _is(_KEPT + own, "1"), _set(_KEPT + own, "other")
+        yield *conditions, _is(_CLASS + own, ""), *_belongs(match, own), rule
     yield _is(_CLASS + own, ""), end
-    folders = {(match.storage_class_name, match.mode) for match in (*live, *going)}
-    yield from _naming(own, sorted(folders), configuration.pinned)
-    if going:
-        yield from _keeping(configuration, own, end)
+    linking = f"{_LINKING}{own}"
+    if kept:
+        yield _is(_KEPT + own, "?*"), Token("GOTO", "", "=", linking)
+    yield from _naming(own, _folders(live), configuration.pinned)
+    if kept:
+        yield (Token("LABEL", "", "=", linking),)
     yield Token("SYMLINK", "", "+=", f"{local_storage.LINKS}/$env{{{_LINK}{own}}}"), _REPLACE
     yield (Token("LABEL", "", "=", f"{_END}{own}"),)
+
+
+def _keeping(configuration: NodeConfiguration, own: str) -> Generator[Rule, None, bool]:
+    """Of groups that are going only links in use stay; whether there are any.
+
+    Each is asked by itself before all others: a device that belongs elsewhere by now has the link of its volume still.
+    Where that is the link that it has elsewhere too, the rule there is the one that counts.
+    """
+    live, kept = f"{_LIVE}{own}", False
+    going = [match for match in local_storage.matches(configuration) if _group(configuration, match).retired]
+    for number, id in enumerate(dict.fromkeys(match.group_id for match in going)):
+        matches = [match for match in going if match.group_id == id]
+        # A device that a group had before and has no more is one that no rule matches.
+        retired = not local_storage.is_earlier(id)
+        if not configuration.groups[id].kept:
+            if retired:
+                yield from ((*_tokens(_conditions(match, own)), _set(_RETIRED + own, "1")) for match in matches)
+            continue
+        kept, following = True, f"{_NEXT}{own}_{number}"
+        for match in matches:
+            rule = _set(RULE + own, f"{configuration.key} {match.place}")
+            yield *_tokens(_conditions(match, own)), _is(_CLASS + own, ""), *_belongs(match, own), rule
+        yield _is(_CLASS + own, ""), Token("GOTO", "", "=", following)
+        yield from _naming(own, _folders(matches), configuration.pinned)
+        for link in configuration.groups[id].kept:
+            yield _is(_LINK + own, link), _set(_KEPT + own, "1"), _set(_RETIRED + own, "")
+        yield _is(_KEPT + own, "1"), Token("GOTO", "", "=", live)
+        gone = (_CLASS, _MODE, RULE, _ID, _SERIAL, _LINK, _FOLDER, _NAMED)
+        yield *(_set(name + own, "") for name in gone), *((_set(_RETIRED + own, "1"),) if retired else ())
+        yield (Token("LABEL", "", "=", following),)
+    if kept:
+        yield (Token("LABEL", "", "=", live),)
+    return kept
+
+
+def _belongs(match: Match, own: str) -> Rule:
+    return _set(_CLASS + own, match.storage_class_name), _set(_MODE + own, match.mode)
+
+
+def _folders(matches: Iterable[Match]) -> list[tuple[str, str]]:
+    return sorted({(match.storage_class_name, match.mode) for match in matches})
 
 
 def _kinds(own: str) -> Iterator[Rule]:
@@ -421,15 +490,6 @@ def _naming(own: str, folders: Sequence[tuple[str, str]], pinned: Mapping[str, s
     yield _is(identity, f"*[!{_SAFE}]*"), _set(identity, "")
     yield _is(identity, ""), _set(identity, "$kernel"), _REPLACE
     yield (_set(link, path),)
-
-
-def _keeping(configuration: NodeConfiguration, own: str, end: Token) -> Iterator[Rule]:
-    """Of groups that are going only links in use stay; RETIRED says so of the others."""
-    for group in configuration.groups.values():
-        for kept in group.kept if group.retired else ():
-            yield _is(_LINK + own, kept), _set(_RETIRED + own, "")
-    gone = (_CLASS, _MODE, RULE, _LINK, _FOLDER, _NAMED)
-    yield _is(_RETIRED + own, "1"), *(_set(name + own, "") for name in gone), end
 
 
 def _conditions(match: Match, own: str) -> tuple[MatchKey, ...]:

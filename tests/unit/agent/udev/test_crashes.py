@@ -153,6 +153,16 @@ class Story:
         await self._settled(told(storage))
         assert len(world.links()) == 3
 
+        await self._settled(told(world.storage("a", devices("moved", "sd[bc]"))))
+        assert world.links() == {
+            "fast/block/scsi-S1": "sdb",
+            "moved/block/scsi-S2": "sdc",
+            "slow/block/nvme-N1": "nvme0n1",
+        }
+        storage = world.storage("a", devices("fast", "sd[bc]"))
+        await self._settled(told(storage))
+        assert len(world.links()) == 3
+
         discoverer = await self._settled(told(storage, retired=True))
         assert world.links() == {"fast/block/scsi-S1": "sdb", "slow/block/nvme-N1": "nvme0n1"}
 

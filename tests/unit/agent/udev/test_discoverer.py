@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 from tests.unit.agent.udev.node_world import NODE, OLD, YOUNG, NodeWorld, devices, told
 
 from localpv import errors
-from localpv.agent.udev import report
+from localpv.agent.udev import report, rules_file
 from localpv.agent.udev.discoverer import FIRST_AGAIN, LOOK_EVERY, LOOK_WHILE_GOING
 from localpv.agent.udev.report import MOST_DEVICES
+from localpv.config import local_storage
 
 FILE = "99-kubernetes-local-storage-a.rules"
 
@@ -346,6 +349,146 @@ async def test_files_of_others_that_exist_or_have_volumes_stay(world: NodeWorld)
     world.release("fast/block/scsi-S1")
     await other.look()
     assert world.links() == {"slow/block/nvme-N1": "nvme0n1"}
+
+
+# Other devices in a group that stays.
+
+
+@pytest.mark.seed("OPR-17")
+@pytest.mark.parametrize(
+    ("edit", "unbound"),
+    [
+        (devices("fast", "nvme*"), {"fast/block/nvme-N1": "nvme0n1"}),
+        (devices("other", "sd[bc]"), {"other/block/scsi-S2": "sdc"}),
+        (devices("fast", "sd[bc]", volumeMode="Filesystem"), {"fast/filesystem/scsi-S2": "sdc"}),
+        (devices("fast", "sd[bc]", excludeDeviceNames=["sdb"]), {"fast/block/scsi-S2": "sdc"}),
+    ],
+    ids=["deviceNames", "storageClassName", "volumeMode", "excludeDeviceNames"],
+)
+async def test_a_disk_that_a_volume_has_keeps_its_link_when_its_group_changes(
+    world: NodeWorld, edit: dict[str, Any], unbound: dict[str, str]
+) -> None:
+    world.disk("sdc", "S2")
+    discoverer = world.discoverer(told(world.storage("a", devices("fast", "sd[bc]"))))
+    await discoverer.look()
+    world.publish("fast/block/scsi-S1")
+
+    discoverer.configure([told(world.storage("a", edit))])
+    for _ in range(3):
+        assert await discoverer.look() == LOOK_WHILE_GOING
+        assert world.links() == {"fast/block/scsi-S1": "sdb"} | unbound
+    world.udev.restart()
+    again = world.discoverer(told(world.storage("a", edit)))
+    await again.look()
+    assert world.links() == {"fast/block/scsi-S1": "sdb"} | unbound
+    found = world.report("a")
+    assert found is not None and (found.status.generation, found.status.error) == (3, "")
+    (device,) = [each for each in found.status.devices if each.device == "sdb"]
+    assert device.rule.startswith("nodes[0:") and device.storage_class_name == "fast"
+    headers = local_storage.classes([rules_file.configuration(world.udev.rules[FILE])])
+    assert "/dev/disk/kubernetes-local-storage/fast/block" in [each.host_dir for each in headers["fast"].folders]
+
+    world.release("fast/block/scsi-S1")
+    await again.look()
+    assert "fast/block/scsi-S1" not in world.links()
+    assert world.links().items() >= unbound.items()
+    assert await again.look() == LOOK_EVERY
+    assert "-r1" not in world.udev.rules[FILE]
+
+
+@pytest.mark.seed("OPR-17")
+async def test_a_group_stays_as_it_is_while_nobody_says_which_of_its_disks_volumes_have(world: NodeWorld) -> None:
+    discoverer = world.discoverer(told(world.storage("a", devices("fast", "sdb"))))
+    await discoverer.look()
+    world.publish("fast/block/scsi-S1")
+    discoverer.configure([told(world.storage("a", devices("other", "nvme*")))])
+    world.server.down = errors.ConnectionLost("down")
+    with pytest.raises(errors.ConnectionLost):
+        await discoverer.look()
+    assert world.links() == {"fast/block/scsi-S1": "sdb"}
+
+    world.server.down = None
+    await discoverer.look()
+    assert world.links() == {"fast/block/scsi-S1": "sdb", "other/block/nvme-N1": "nvme0n1"}
+
+
+async def test_nothing_is_left_of_rules_whose_links_those_of_now_give_too(world: NodeWorld) -> None:
+    discoverer = world.discoverer(told(world.storage("a", devices("fast", "sdb"))))
+    await discoverer.look()
+    world.publish("fast/block/scsi-S1")
+    discoverer.configure([told(world.storage("a", devices("fast", "sd[bc]")))])
+    await discoverer.look()
+    found = world.report("a")
+    assert found is not None and found.status.devices[0].rule == "nodes[0].devices[0].deviceNames[0]"
+
+    assert await discoverer.look() == LOOK_EVERY
+    assert "-r1" not in world.udev.rules[FILE]
+    assert world.links() == {"fast/block/scsi-S1": "sdb"}
+
+
+@pytest.mark.seed("OPR-17")
+async def test_a_disk_in_use_that_is_not_there_has_its_link_when_it_is_back(world: NodeWorld) -> None:
+    discoverer = world.discoverer(told(world.storage("a", devices("fast", "sdb"))))
+    await discoverer.look()
+    world.publish("fast/block/scsi-S1")
+    world.udev.pull("sdb")
+    for name in ("other", "third", "fourth"):
+        discoverer.configure([told(world.storage("a", devices(name, "sdb", "nvme*")))])
+        await discoverer.look()
+        await discoverer.look()
+    world.disk("sdb", "S1")
+
+    assert world.links() == {"fast/block/scsi-S1": "sdb", "fourth/block/nvme-N1": "nvme0n1"}
+
+
+@pytest.mark.seed("OPR-17")
+async def test_volumes_of_several_earlier_rules_keep_their_links_side_by_side(world: NodeWorld) -> None:
+    world.disk("sdc", "S2")
+    world.disk("sdd", "S3")
+    discoverer = world.discoverer(told(world.storage("a", devices("one", "sd[bcd]"))))
+    await discoverer.look()
+    world.publish("one/block/scsi-S1")
+    discoverer.configure([told(world.storage("a", devices("two", "sd[bcd]")))])
+    await discoverer.look()
+    world.publish("two/block/scsi-S2")
+    discoverer.configure([told(world.storage("a", devices("three", "sd[bcd]")))])
+    await discoverer.look()
+    world.udev.restart()
+
+    assert world.links() == {"one/block/scsi-S1": "sdb", "two/block/scsi-S2": "sdc", "three/block/scsi-S3": "sdd"}
+
+
+@pytest.mark.seed("OPR-17")
+async def test_a_link_in_use_stays_when_another_group_takes_the_device(world: NodeWorld) -> None:
+    made = told(world.storage("a", devices("slow", "sdb")))
+    [(id, group)] = made.groups.items()
+    discoverer = world.discoverer(made)
+    await discoverer.look()
+    world.publish("slow/block/scsi-S1")
+    [before] = told(world.storage("a", devices("fast", "sd[b-z]", "nvme*"))).groups.values()
+    moved = msgspec.structs.replace(group, index=1, generation=2)
+    discoverer.configure([msgspec.structs.replace(made, groups={"00000000": before, id: moved})])
+    for _ in range(3):
+        await discoverer.look()
+        assert world.links() == {"fast/block/nvme-N1": "nvme0n1", "slow/block/scsi-S1": "sdb"}
+
+
+@pytest.mark.seed("OPR-17")
+async def test_too_many_earlier_rules_make_a_change_wait(world: NodeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_storage, "MOST_NODE_GROUPS", 1)
+    discoverer = world.discoverer(told(world.storage("a", devices("fast", "sdb"))))
+    await discoverer.look()
+    world.publish("fast/block/scsi-S1")
+    discoverer.configure([told(world.storage("a", devices("other", "sdb")))])
+
+    assert await discoverer.look() == LOOK_WHILE_GOING
+    assert world.links() == {"fast/block/scsi-S1": "sdb"}
+    found = world.report("a")
+    assert found is not None and "earlier rules" in found.status.error
+
+    world.release("fast/block/scsi-S1")
+    await discoverer.look()
+    assert world.links() == {"other/block/scsi-S1": "sdb"}
 
 
 # Retired groups.

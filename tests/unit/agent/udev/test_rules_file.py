@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -282,6 +283,21 @@ def test_a_retired_group_keeps_only_links_in_use() -> None:
     beginning = "ENV{KUBERNETES_LOCAL_STORAGE_LINK_"
     lines = [line for line in text.splitlines() if line.startswith(beginning) and "_RETIRED_" in line]
     assert [line.split('"')[1] for line in lines] == list(kept)
+
+
+def test_links_that_a_group_kept_are_asked_about_before_all_rules_of_now() -> None:
+    made = configured(devices(GOOD))
+    [(group_id, group)] = made.groups.items()
+    earlier = local_storage.earlier_id(group_id, group)
+    kept = msgspec.structs.replace(group, retired=True, kept=("local/filesystem/scsi-1",))
+    text = rules_file.files(
+        [msgspec.structs.replace(made, groups={group_id: group, earlier: kept})], namespace="default"
+    ).popitem()[1]
+
+    asked = text.index(f"nodes[0:{earlier}].devices[0]")
+    assert asked < text.index('=="local/filesystem/scsi-1"') < text.index(" nodes[0].devices[0]")
+    labels = re.findall(r'LABEL="([^"]*)"', text)
+    assert len(labels) == len(set(labels)) and set(labels) == set(re.findall(r'GOTO="([^"]*)"', text))
 
 
 @pytest.mark.parametrize(
