@@ -61,7 +61,7 @@ class CleaningScope:
     """In a Job: the one record that it came for. An agent leaves the orders of Jobs to them."""
 
     ours: Ours = every_record
-    """Which records of classes that are not configured are not left to an agent that knows their class."""
+    """Which records whose class or directory is not configured are not left to an agent that knows it."""
 
 
 class Machine:
@@ -88,7 +88,7 @@ class Machine:
     async def step(self, name: str) -> Outcome:
         """Look at one record and go on with its order, if it has an open one."""
         disk = await self._records.get(name)
-        if disk is not None and disk.spec.storage_class_name not in self._classes() and not self._scope.ours(disk):
+        if disk is not None and not self._is_configured(disk) and not self._scope.ours(disk):
             self._forget(name)
             return Done()
         order = orders.open_order(disk) if disk is not None and disk.spec.node_name == self._scope.node else None
@@ -227,6 +227,10 @@ class Machine:
             return False
         await self._records.write_status(disk, status)
         return True
+
+    def _is_configured(self, disk: LocalDisk) -> bool:
+        settings = self._classes().get(disk.spec.storage_class_name)
+        return settings is not None and settings.folder_of(disk.spec.path) is not None
 
     def _settings(self, disk: LocalDisk) -> ClassSettings:
         name = disk.spec.storage_class_name

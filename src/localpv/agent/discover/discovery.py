@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from localpv import errors
-from localpv.agent.discover import duplicates, phase, rules
+from localpv.agent.discover import duplicates, phase, remains, rules
 from localpv.agent.discover.entry import Place, Sighting
 from localpv.agent.discover.inventory import Roster
 from localpv.agent.discover.keeper import Keeper
@@ -28,6 +28,7 @@ from localpv.agent.discover.survey import IGNORED, Survey, Surveyor
 from localpv.agent.discover.triggers import Triggers
 from localpv.api.kinds.localdisk import LocalDisk, LocalDiskSpec, Phase
 from localpv.config.settings import MIN_RESYNC_SECONDS, ClassSettings, Configuration, Folder
+from localpv.disk import labels
 from localpv.disk.records import Ours, Records, every_record
 from localpv.host.devices import Devices
 from localpv.host.folders import FileKind, Folders
@@ -72,6 +73,9 @@ UDEV_SECONDS = 1.0
 UDEV_PATIENCE_SECONDS = 10.0
 """The kernel tells of a device before udev has made its links: for so long, links to nowhere are looked at again."""
 
+_BY_OTHERS = frozenset({"DuplicateDevice", "CountReached", labels.NOT_ERASED})
+"""Reasons that may end with what is known of another entry."""
+
 _PASSING = frozenset({"InUse", "Hung", "Unreadable", "NotMatched"})
 
 
@@ -104,13 +108,13 @@ class Discovery:
         observe: Observing = unobserved,
         ours: Ours = every_record,
     ) -> None:
-        """`ours` says which records of classes that are not configured are left to an agent that knows their class."""
+        """`ours` says which records whose class or directory is not configured are judged all the same."""
         self._node, self._ours = node, ours
         self._clock = clock
         self._round_seconds = round_seconds
         self._settle_seconds = settle_seconds
         self._recorder = recorder or Discoveries()
-        self._surveyor = Surveyor(folders=host.folders, mounts=host.mounts, workers=host.workers, home=self._home)
+        self._surveyor = Surveyor(folders=host.folders, mounts=host.mounts, workers=host.workers, belongs=self._belongs)
         self._devices = host.devices
         self._eyes = Eyes(devices=host.devices, folders=host.folders, marks=host.marks)
         self._keeper = Keeper(node=node, records=records, on_change=self._record_changed)
@@ -274,7 +278,7 @@ class Discovery:
 
     def _wake_duplicates(self) -> None:
         for place, record in self._keeper.records.items():
-            if record.status.reason in ("DuplicateDevice", "CountReached"):
+            if record.status.reason in _BY_OTHERS:
                 self._looks.add(place)
 
     # Surveys.
@@ -301,10 +305,15 @@ class Discovery:
             return LookAgain(after=UDEV_SECONDS)
         return Done()
 
-    def _home(self, place: Place, settings: ClassSettings) -> Folder | None:
-        """The directory that a record is bound to: its disk has a volume, or a cleaning to be made good."""
+    def _belongs(self, place: Place, settings: ClassSettings, folder: Folder) -> bool:
         record = self._keeper.records.get(place)
-        return settings.folder_of(record.spec.path) if record is not None and phase.worth_keeping(record) else None
+        if record is None:
+            return True
+        home = settings.folder_of(record.spec.path)
+        if home is None:
+            # A volume leads to its path: what has the same name elsewhere is another disk.
+            return not rules.taken(record) and self._ours(record)
+        return home == folder or not phase.bound(record)
 
     def _take_over(self, name: str, survey: Survey) -> None:
         first, now = name not in self._surveyed, self._clock.monotonic()
@@ -373,7 +382,7 @@ class Discovery:
 
     async def _bring_seen(self, place: Place, settings: ClassSettings, sighting: Sighting) -> Outcome:
         folder = rules.folder(settings, sighting)
-        if self._home(place, settings) not in (None, folder):
+        if not self._belongs(place, settings, folder):
             self._surveys.add(place.storage_class)  # it was seen before its record was bound to another directory
             return Done()
         facts = await self._facts(place, settings, sighting)
@@ -386,6 +395,7 @@ class Discovery:
             facts=facts,
             record=self._keeper.records.get(place),
             rival=self._rival(place),
+            left=remains.left_elsewhere(place, facts.identity, records=self._keeper.records, index=self._keeper.index),
             settling=left > 0,
             of_group=self._of_group(place, settings, facts),
         )
@@ -459,10 +469,10 @@ class Discovery:
         if settings is not None and self._surveyor.hangs(settings, place.entry):
             why = "The disk gives no answer; look at the kernel log for its errors."
             await self._keeper.write(place, record, phase.silent(record, "Hung", why))
-        elif settings is None and not self._ours(record):
+        elif (settings is None or settings.folder_of(record.spec.path) is None) and not self._ours(record):
             return
-        elif not phase.worth_keeping(record):
-            await self._keeper.delete(place, record)
+        elif not phase.bound(record):
+            await self._bring_free_gone(place, record)
         elif settings is None:
             why = f"Class {place.storage_class} is not configured here any more; put it back to manage the disk."
             await self._keeper.write(place, record, phase.unmanaged(record, "ClassRemoved", why))
@@ -471,7 +481,24 @@ class Discovery:
             await self._keeper.write(place, record, phase.unmanaged(record, word, why))
         else:
             why = f"{record.spec.path} is not there any more; put the disk back."
+            if settings.folder_of(record.spec.path) is None:
+                why = f"{record.spec.path} is in no directory of class {place.storage_class} any more; put that back."
             await self._keeper.write(place, record, phase.gone(record, "Gone", why))
+
+    async def _bring_free_gone(self, place: Place, record: LocalDisk) -> None:
+        self._roster.offered.discard(place)
+        records, index = self._keeper.records, self._keeper.index
+        if not phase.worth_keeping(record) or remains.told_elsewhere(record, records=records, index=index):
+            await self._keeper.delete(place, record)
+            return
+        why = (
+            f"{record.spec.path} is not there any more, or no class has it. Its last cleaning may have left old blocks"
+            " on the device, so the record is kept until the device is cleaned anew: it must not be offered raw. If the"
+            f" device is gone for good, delete LocalDisk {record.metadata.name}."
+        )
+        await self._keeper.write(place, record, phase.unmanaged(record, "Gone", why))
+        if record.status.eligible:
+            self._wake_duplicates()  # it may be offered where it is now
 
     def _spec(self, place: Place, settings: ClassSettings, folder: Folder, mode: str) -> LocalDiskSpec:
         return LocalDiskSpec(

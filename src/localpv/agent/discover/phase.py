@@ -51,6 +51,11 @@ def unmanaged(record: LocalDisk, reason: str, message: str) -> LocalDiskStatus:
 
 def worth_keeping(record: LocalDisk) -> bool:
     """Whether a record must outlive its entry: a volume has the disk, or it may hold what a volume left on it."""
+    return bound(record) or rules.may_show(record)
+
+
+def bound(record: LocalDisk) -> bool:
+    """Whether a record is bound to its directory: its disk has a volume, or a cleaning to be made good."""
     return rules.taken(record) or rules.unclean(record)
 
 

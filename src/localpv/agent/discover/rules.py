@@ -25,7 +25,7 @@ from localpv.agent.discover.probe import Facts
 from localpv.api.kinds.localdisk import CleaningState, DiskKind, LocalDisk, VolumeMode, size_text
 from localpv.config import cleaners
 from localpv.config.settings import ClassSettings, DeviceFilter, Folder
-from localpv.disk import identity
+from localpv.disk import identity, labels
 from localpv.host.folders import FileKind
 from localpv.host.model.devices import BlockDevice, DeviceKind
 from localpv.host.model.identity import Identity, way_out
@@ -50,6 +50,9 @@ class Case:
 
     settling: bool = False
     """Whether the entry appeared only a moment ago."""
+
+    left: LocalDisk | None = None
+    """The record of another place by which the device was cleaned last, with a method that may leave old blocks."""
 
     of_group: int = 0
     """Devices of the same group of a LocalStorage that volumes have, or that were offered before."""
@@ -164,6 +167,14 @@ def unclean(record: LocalDisk) -> bool:
     """Whether a cleaning of the disk was begun and never ended well."""
     cleaning = record.status.cleaning
     return cleaning is not None and cleaning.state != CleaningState.VERIFIED
+
+
+def may_show(record: LocalDisk) -> bool:
+    """Whether the last cleaning of a device was verified, and may have left old blocks that can be read from it."""
+    cleaning = record.status.cleaning
+    if cleaning is None or cleaning.state != CleaningState.VERIFIED or record.status.kind != DiskKind.BLOCK_DEVICE:
+        return False
+    return cleaners.may_leave_data(cleaning.method)
 
 
 def folder(settings: ClassSettings, sighting: Sighting) -> Folder:
@@ -511,6 +522,22 @@ def not_blank(case: Case) -> bool:
     return not contents.blank
 
 
+def not_erased(case: Case) -> Finding | None:
+    """Whatever adoptExisting says: it is a tenant's data. The manager asks what its own record says of it."""
+    last = case.left.status.cleaning if case.left is not None else None
+    if case.left is None or last is None or case.mode is not VolumeMode.BLOCK:
+        return None
+    own = case.settings.cleaner(on_device=True, volume_mode=case.mode).method
+    of_choice = cleaners.may_leave_data(own) or not cleaners.may_leave_data(last.method)
+    if of_choice and not case.settings.shows_old_data(last.method):
+        return None
+    return Finding(
+        labels.NOT_ERASED,
+        f"It was last cleaned as {case.left.spec.path} with {last.method[0]}, which may leave old blocks; as a raw"
+        f" device it would show them to its next user. Run `localpv wipe {case.sighting.entry.name}` first.",
+    )
+
+
 def not_empty(case: Case) -> Finding | None:
     if case.settings.adopt_existing or not not_blank(case):
         return None
@@ -585,6 +612,7 @@ MAY_BE_OFFERED: tuple[Callable[[Case], Finding | None], ...] = (
     has_file_system,
     has_signature,
     in_use,
+    not_erased,
     not_empty,
     too_small,
     too_large,

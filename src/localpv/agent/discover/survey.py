@@ -30,12 +30,12 @@ IGNORED = {
 """Why an entry gets no record: a word for programs, and a sentence for the record that it has from before."""
 
 
-Home = Callable[[Place, ClassSettings], Folder | None]
-"""The directory that an entry is bound to, if it is bound to one."""
+Belongs = Callable[[Place, ClassSettings, Folder], bool]
+"""Whether an entry of a directory can be the one that the record of its place is about, if it has one."""
 
 
-def anywhere(place: Place, settings: ClassSettings) -> Folder | None:
-    return None
+def anywhere(place: Place, settings: ClassSettings, folder: Folder) -> bool:
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,8 @@ class Survey:
 class Surveyor:
     """Lists directories, first level only, and asks no disk."""
 
-    def __init__(self, *, folders: Folders, mounts: Mounts, workers: Workers, home: Home = anywhere) -> None:
-        self._folders, self._mounts, self._workers, self._home = folders, mounts, workers, home
+    def __init__(self, *, folders: Folders, mounts: Mounts, workers: Workers, belongs: Belongs = anywhere) -> None:
+        self._folders, self._mounts, self._workers, self._belongs = folders, mounts, workers, belongs
 
     async def survey(self, settings: ClassSettings) -> Survey:
         """HostError or OSError when a directory cannot be read, which says nothing about what is in it."""
@@ -60,7 +60,7 @@ class Surveyor:
             found = await self._folder(settings, folder)
             made.ignored.update(found.ignored)
             for place, sighting in found.found.items():
-                if self._home(place, settings) not in (None, folder):
+                if not self._belongs(place, settings, folder):
                     continue
                 first = made.found.setdefault(place, sighting)
                 if first is not sighting:

@@ -27,22 +27,25 @@ class Headers:
         self._folder, self._engine = folder, engine
         self._known: dict[str, NodeConfiguration] = {}
         self._classes: Mapping[str, ClassSettings] = {}
+        self.there = False
+        """Whether the folder was there at the last reading: without it nobody can tell which classes there are."""
 
     async def classes(self) -> tuple[Mapping[str, ClassSettings], tuple[Problem, ...]]:
         """The classes of all files together, and what is wrong with files."""
-        known, problems = await asyncio.to_thread(self._read)
+        there, known, problems = await asyncio.to_thread(self._read)
+        self.there = there
         if known != self._known:
             ours = [each for each in known.values() if each.engine == self._engine]
             self._known, self._classes = known, local_storage.classes(ours)
         return self._classes, problems
 
-    def _read(self) -> tuple[dict[str, NodeConfiguration], tuple[Problem, ...]]:
+    def _read(self) -> tuple[bool, dict[str, NodeConfiguration], tuple[Problem, ...]]:
         try:
             names = sorted(name for name in os.listdir(self._folder) if _is_called_like_ours(name))
         except FileNotFoundError:
-            return {}, ()  # a machine without udev has no such folder
+            return False, {}, ()  # a machine without udev has no such folder
         except OSError as error:
-            return self._known, (Problem(str(self._folder), f"cannot be read: {error.strerror}"),)
+            return self.there, self._known, (Problem(str(self._folder), f"cannot be read: {error.strerror}"),)
         found: dict[str, NodeConfiguration] = {}
         problems: list[Problem] = []
         for name in names[:MOST_FILES]:
@@ -60,7 +63,7 @@ class Headers:
                 problems.append(Problem(str(path), str(error)))
             if name in self._known:
                 found[name] = self._known[name]
-        return found, tuple(problems)
+        return True, found, tuple(problems)
 
 
 def _is_called_like_ours(name: str) -> bool:

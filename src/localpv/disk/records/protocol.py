@@ -15,7 +15,8 @@ from localpv.api.kinds.localdisk import LocalDisk, LocalDiskSpec, LocalDiskStatu
 from localpv.client.informer import Handler
 
 Ours = Callable[[LocalDisk], bool]
-"""Which records are ours to judge, of those whose class is not configured here."""
+"""Which records are ours to judge, of those whose class is not configured here, or not with the directory of their
+path: two configurations may have a class of one name."""
 
 
 def every_record(disk: LocalDisk) -> bool:

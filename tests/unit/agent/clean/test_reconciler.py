@@ -669,3 +669,20 @@ def test_long_cleaning_says_how_far_it_is(world: World, progress: Progress, says
 )
 def test_each_error_has_its_word(error: Exception, word: str, sentence: str) -> None:
     assert reconciler._reason(error) == Reason(word, sentence)
+
+
+@pytest.mark.parametrize("ours", [True, False])
+async def test_order_of_another_configuration_with_a_class_of_this_name_is_left_to_its_agent(
+    world: World, ours: bool
+) -> None:
+    name = world.add()
+    here = dataclasses.replace(SETTINGS, host_dir="/mnt/elsewhere", mount_dir="/mnt/elsewhere")
+    world.settings = {here.name: here}
+    world.ours = lambda disk: ours
+    world.start()
+
+    outcome = await world.step(name)
+
+    assert len(world.disk(name).dirty) == CHUNKS
+    assert outcome == (LookAgain(after=REFUSED_SECONDS) if ours else Done())
+    assert bool(world.records.writes) is ours

@@ -31,6 +31,7 @@ from localpv.api.kinds.localdisk import (
     VolumeMode,
 )
 from localpv.config.settings import ClassSettings
+from localpv.disk.records import Ours, every_record
 from localpv.host.model.identity import Identity
 from localpv.host.model.methods import Progress
 from localpv.host.workers import Report
@@ -224,13 +225,14 @@ class World:
         self.settings = {CLASS: SETTINGS}
         self.called: list[str] = []
         self.only = ""
+        self.ours: Ours = every_record
         self.start()
 
     def start(self, *, dies_at: int = 0) -> Fuse:
         """A new process, with nothing in its memory."""
         self.records.fuse = self.hands.fuse = fuse = Fuse(dies_at)
         self.machine = Machine(
-            scope=CleaningScope(node=NODE, only=self.only),
+            scope=CleaningScope(node=NODE, only=self.only, ours=self.ours),
             records=self.records,
             classes=lambda: self.settings,
             hands=self.hands,

@@ -6,6 +6,7 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from localpv.agent.discover import phase
@@ -177,6 +178,10 @@ def test_mount_that_is_gone_is_missing_even_if_no_volume_had_it() -> None:
         (a_record(), False),
         (a_record(cleaning=VERIFIED), False),
         (a_record(cleaning=FAILED), True),
+        (a_record(kind="BlockDevice", cleaning=msgspec.structs.replace(VERIFIED, method=("fs-reset",))), True),
+        (a_record(kind="BlockDevice", cleaning=msgspec.structs.replace(VERIFIED, method=("/opt/clean",))), True),
+        (a_record(kind="BlockDevice", cleaning=msgspec.structs.replace(VERIFIED, method=("zeroout",))), False),
+        (a_record(kind="MountPoint", cleaning=msgspec.structs.replace(VERIFIED, method=("/opt/clean",))), False),
         (a_record(volume=VOLUME), True),
         (a_record(clean=ORDER), True),
     ],

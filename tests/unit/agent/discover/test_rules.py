@@ -22,6 +22,7 @@ from localpv.api.kinds.localdisk import (
     LocalDiskStatus,
     OfferedVolume,
 )
+from localpv.config.cleaners import Cleaner
 from localpv.config.settings import ClassSettings, DeviceFilter
 from localpv.host.contents import BLANK, Contents, of_names
 from localpv.host.folders import Entry, FileKind
@@ -73,6 +74,10 @@ def a_record(
         ),
         status=LocalDiskStatus(identity=identity_now, **status),
     )
+
+
+def cleaned_elsewhere(method: str) -> LocalDisk:
+    return a_record(kind="BlockDevice", cleaning=Cleaning(volume_uid="u", state="Verified", method=(method,)))
 
 
 def device_case(
@@ -336,6 +341,25 @@ REFUSED = {
     "an empty device": (device_case(a_device(size_bytes=0)), "TooSmall"),
     "a file system without room": (mount_case(capacity=4096), "TooSmall"),
     "a second way to the same disk": (device_case(rival="entry b of class fast"), "DuplicateDevice"),
+    "a raw device that was cleaned elsewhere for a file system": (
+        device_case(left=cleaned_elsewhere("fs-reset")),
+        "NotErased",
+    ),
+    "the same of a class that offers what exists": (
+        device_case(adopt=True, left=cleaned_elsewhere("fs-reset")),
+        "NotErased",
+    ),
+    "a raw device that was cleaned elsewhere by a command": (
+        device_case(left=cleaned_elsewhere("/opt/clean")),
+        "NotErased",
+    ),
+    "a raw device that was cleaned for a file system, where a command cleans": (
+        replace(
+            device_case(left=cleaned_elsewhere("fs-reset")),
+            settings=settings(volume_mode="Block", block_cleaner=Cleaner(("/opt/clean",), ("/opt/clean",))),
+        ),
+        "NotErased",
+    ),
     "an entry whose name is in two directories of its class": (twice(device_case()), "EntryTwice"),
     "a link that no rule made": (matched_case(rule=""), "NotMatched"),
     "a device of a group that is going": (matched_case(retired=True), "Retired"),

@@ -15,6 +15,7 @@ from localpv.agent.discover.discovery import Discovery, HostView
 from localpv.agent.discover.entry import Place
 from localpv.api.kinds.localdisk import CleanOrder, LocalDisk, OfferedVolume
 from localpv.config.settings import ClassSettings, Configuration
+from localpv.disk.records import Ours, every_record
 from localpv.disk.records.folder import FolderRecords
 from localpv.disk.records.names import disk_name
 from localpv.host.workers import Workers
@@ -118,6 +119,7 @@ async def discovering(
     resync_seconds: float = 300.0,
     records: FolderRecords | None = None,
     marks: FakeMarks | None = None,
+    ours: Ours = every_record,
 ) -> AsyncIterator[World]:
     records = records or FolderRecords(state)
     records.open()
@@ -138,6 +140,7 @@ async def discovering(
         settle_seconds=settle_seconds,
         round_seconds=round_seconds,
         recorder=Discoveries(to=events),
+        ours=ours,
     )
     running = asyncio.create_task(discovery.run())
     try:
