@@ -284,9 +284,10 @@ def class_settings(devices: Iterable[DeviceGroup]) -> dict[str, ClassSettings]:
 def classes(configurations: Iterable[NodeConfiguration]) -> dict[str, ClassSettings]:
     """The classes of several LocalStorages together, with the filters of each group of devices."""
     groups_of = [
-        (f"{each.key} {_place(id, group)}.devices[{number}]", devices, group.retired)
+        (f"{each.key} {place}.devices[{number}]", devices, group.retired)
         for each in sorted(configurations, key=lambda each: each.age)
         for id, group in sorted(each.groups.items(), key=lambda item: (item[1].retired, item[1].index, item[0]))
+        for place in _places(id, group, each)
         for number, devices in enumerate(group.devices)
     ]
     found = class_settings(devices for _, devices, _ in groups_of)
@@ -321,6 +322,13 @@ def matches(configuration: NodeConfiguration) -> tuple[Match, ...]:
 def _place(id: str, group: GroupDevices) -> str:
     """Where a group stands. Another one may stand there since it is retired, so such a one has its id with it."""
     return f"nodes[{group.index}:{id}]" if group.retired else f"nodes[{group.index}]"
+
+
+def _places(id: str, group: GroupDevices, configuration: NodeConfiguration) -> Iterator[str]:
+    """Where devices may say that a group stands: udev tells them only a moment later that it is retired."""
+    yield _place(id, group)
+    if group.retired and all(each.retired or each.index != group.index for each in configuration.groups.values()):
+        yield f"nodes[{group.index}]"
 
 
 def mode_of(devices: DeviceGroup) -> str:

@@ -170,6 +170,8 @@ async def test_count_of_a_group_is_kept_and_a_free_place_is_taken_by_the_next(
         number = gone.removeprefix("disk-")
         unplug(machine, f"sd{number}", str(Path(world.disk(gone).spec.path)))
         await eventually(lambda: len(reasons(world, "CountReached")) == 1, what="another one takes the place")
+        # Its file goes in a thread, which does not end with the world.
+        await eventually(lambda: gone not in {place.entry for place in world.discovery.records}, what="it is forgotten")
         assert world.disk(kept).status.phase == "Published"
 
     async with discovering(machine, tmp_path, two_folders(device_filters={GROUP: DeviceFilter(max_count=1)})) as world:
