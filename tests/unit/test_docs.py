@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import fnmatch
 import re
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,16 @@ def prose(page: Path) -> str:
 
 def commands_named(text: str) -> set[str]:
     return set(re.findall(r"\blocalpv ([a-z]+)(?=[` ,\n]|$)", "\n".join(re.findall(r"`[^`\n]+`", text))))
+
+
+def made_here() -> set[str]:
+    """Folders that make and the tests write, and that are not in the repository."""
+    return {line.rstrip("/") for line in (ROOT / ".gitignore").read_text().splitlines()} | {".git"}
+
+
+def ends_of(path: Path) -> list[str]:
+    parts = path.relative_to(ROOT).parts
+    return ["/".join(parts[start:]) for start in range(len(parts))]
 
 
 # -- what is generated -------------------------------------------------------------------------------------------------
@@ -151,13 +162,49 @@ def test_every_constant_quoted_equals_the_code() -> None:
         assert len({limit.shown for limit in places}) == 1, f"{page}: {name} names several constants, add the module"
 
 
+FOLDERS = [path for path in ROOT.iterdir() if path.is_dir() and path.name not in made_here()]
+ENDS = {path.name for path in ROOT.iterdir()} | {
+    end
+    for folder in FOLDERS
+    for path in (folder, *folder.rglob("*"))
+    if "__pycache__" not in path.parts
+    for end in ends_of(path)
+}
+"""What a page may call a file or folder: its whole path, or the end of it."""
+
+FIRST = {*(path.name for path in FOLDERS), *(path.name for path in generate_docs.SOURCE.iterdir() if path.is_dir())}
+
+
+def paths_named(text: str) -> set[str]:
+    """What stands in code and can only be a file or folder of ours: a module, or something below one of our folders."""
+    named = set(re.findall(r"`([\w.*-]+(?:/[\w.*-]+)*/?)`", text))
+    return {
+        name
+        for name in named
+        if name.endswith((".py", ".tsv")) or ("/" in name and name.partition("/")[0] in FIRST | made_here())
+    }
+
+
+def missing(names: Iterable[str]) -> list[str]:
+    return sorted(
+        name
+        for name in names
+        if name.partition("/")[0] not in made_here() and not fnmatch.filter(ENDS, name.rstrip("/"))
+    )
+
+
 @each_page
 def test_every_path_named_exists(page: Path) -> None:
-    named = re.findall(
-        r"`((?:src|tests|tools|\.ci|api|apiserver|store|client|runtime|programs)/[\w./-]*)`", page.read_text()
+    assert missing(paths_named(page.read_text())) == []
+
+
+def test_a_path_that_does_not_exist_is_noticed_wherever_it_begins() -> None:
+    text = (
+        "`host/nobody.py`, `nobody.py`, `release/nobody.py`, `agent/nobody/*.py`, `tests/nobody/`, `src/localpv/nobody`"
     )
-    missing = [path for path in named if not (ROOT / path).exists() and not (generate_docs.SOURCE / path).exists()]
-    assert missing == []
+    assert missing(paths_named(text)) == sorted(re.findall(r"`([^`]+)`", text))
+    there = "`host/wiper.py`, `wiper.py`, `agent/clean/*.py`, `tests/unit/`, `src/localpv/errors.py`, `mutants.tsv`"
+    assert missing(paths_named(there)) == []
 
 
 @each_page
