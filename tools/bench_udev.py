@@ -23,9 +23,11 @@ import bench
 from bench import Connection, Figure, Server
 from bench_circle import program
 from localpv.api import crds
-from localpv.api.kinds import Namespace, ObjectMeta, StorageClass
+from localpv.api.kinds.cluster import Namespace
 from localpv.api.kinds.localdisk import LOCAL_DISKS
 from localpv.api.kinds.localstorage import DeviceGroup, LocalStorage, LocalStorageSpec, NodeGroup
+from localpv.api.kinds.meta import ObjectMeta
+from localpv.api.kinds.volumes import StorageClass
 from localpv.api.resources import BUILT_IN
 from localpv.client import client as clients
 from localpv.client import config as connections

@@ -19,7 +19,25 @@ from tests.contract import builders, wire
 from tests.contract.spaces import Space
 
 from localpv import errors
-from localpv.api import kinds
+from localpv.api.kinds.cluster import ConfigMap, Event, Lease, ObjectReference
+from localpv.api.kinds.meta import ObjectMeta
+from localpv.api.kinds.pods import Pod
+from localpv.api.kinds.volumes import (
+    LabelSelector,
+    LocalVolumeSource,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PersistentVolumeClaimSpec,
+    PersistentVolumeSpec,
+    StorageClass,
+    TopologyRequirement,
+    TopologySelectorTerm,
+    VolumeNodeAffinity,
+    VolumeResourceRequirements,
+)
 from localpv.api.resources import BUILT_IN
 from localpv.client import client as clients
 from localpv.client import config
@@ -128,12 +146,12 @@ async def following(cache: SharedInformer[Any]) -> AsyncIterator[None]:
             task.result()
 
 
-def a_config_map(space: Space, name: str, **data: str) -> kinds.ConfigMap:
-    return kinds.ConfigMap(metadata=kinds.ObjectMeta(name=name, namespace=space.name), data=data)
+def a_config_map(space: Space, name: str, **data: str) -> ConfigMap:
+    return ConfigMap(metadata=ObjectMeta(name=name, namespace=space.name), data=data)
 
 
 async def test_typed_object_is_created_read_changed_and_deleted(client: Client, space: Space) -> None:
-    maps = client.objects(kinds.ConfigMap)
+    maps = client.objects(ConfigMap)
     made = await maps.create(a_config_map(space, "one", a="1"))
     assert made.metadata.uid and made.data == {"a": "1"}
     assert await maps.get("one", space.name) == made
@@ -152,24 +170,22 @@ async def test_typed_object_is_created_read_changed_and_deleted(client: Client, 
 
 
 async def test_volume_with_every_typed_field_is_accepted(client: Client) -> None:
-    volumes = client.objects(kinds.PersistentVolume)
+    volumes = client.objects(PersistentVolume)
     name = builders.unique("client")
-    term = kinds.NodeSelectorTerm(
-        match_expressions=(
-            kinds.NodeSelectorRequirement(key="kubernetes.io/hostname", operator="In", values=("node-1",)),
-        )
+    term = NodeSelectorTerm(
+        match_expressions=(NodeSelectorRequirement(key="kubernetes.io/hostname", operator="In", values=("node-1",)),)
     )
-    wanted = kinds.PersistentVolume(
-        metadata=kinds.ObjectMeta(name=name, labels={"localpv.dev/node": "node-1"}, annotations={"a": "b"}),
-        spec=kinds.PersistentVolumeSpec(
+    wanted = PersistentVolume(
+        metadata=ObjectMeta(name=name, labels={"localpv.dev/node": "node-1"}, annotations={"a": "b"}),
+        spec=PersistentVolumeSpec(
             capacity={"storage": "10Gi"},
             access_modes=("ReadWriteOnce",),
             persistent_volume_reclaim_policy="Delete",
             storage_class_name="contract",
             mount_options=("noatime",),
             volume_mode="Filesystem",
-            node_affinity=kinds.VolumeNodeAffinity(required=kinds.NodeSelector(node_selector_terms=(term,))),
-            local=kinds.LocalVolumeSource(path="/mnt/disks/one", fs_type="ext4"),
+            node_affinity=VolumeNodeAffinity(required=NodeSelector(node_selector_terms=(term,))),
+            local=LocalVolumeSource(path="/mnt/disks/one", fs_type="ext4"),
         ),
     )
     made = await volumes.create(wanted)
@@ -187,25 +203,25 @@ async def test_volume_with_every_typed_field_is_accepted(client: Client) -> None
 
 
 async def test_typed_claim_and_event_are_accepted(client: Client, space: Space) -> None:
-    claims, events = client.objects(kinds.PersistentVolumeClaim), client.objects(kinds.Event)
+    claims, events = client.objects(PersistentVolumeClaim), client.objects(Event)
     claim = await claims.create(
-        kinds.PersistentVolumeClaim(
-            metadata=kinds.ObjectMeta(name="one", namespace=space.name),
-            spec=kinds.PersistentVolumeClaimSpec(
+        PersistentVolumeClaim(
+            metadata=ObjectMeta(name="one", namespace=space.name),
+            spec=PersistentVolumeClaimSpec(
                 access_modes=("ReadWriteOnce",),
-                resources=kinds.VolumeResourceRequirements(requests={"storage": "1Gi"}),
-                selector=kinds.LabelSelector(match_labels={"a": "b"}),
+                resources=VolumeResourceRequirements(requests={"storage": "1Gi"}),
+                selector=LabelSelector(match_labels={"a": "b"}),
                 storage_class_name="",
             ),
         )
     )
     assert (claim.spec.storage_class_name, claim.spec.volume_mode) == ("", "Filesystem")
-    about = kinds.ObjectReference(
+    about = ObjectReference(
         kind="PersistentVolumeClaim", namespace=space.name, name="one", uid=claim.metadata.uid, api_version="v1"
     )
-    metadata = kinds.ObjectMeta(generate_name="one.", namespace=space.name)
+    metadata = ObjectMeta(generate_name="one.", namespace=space.name)
     event = await events.create(
-        kinds.Event(metadata=metadata, involved_object=about, reason="Tested", message="m", type="Normal", count=1)
+        Event(metadata=metadata, involved_object=about, reason="Tested", message="m", type="Normal", count=1)
     )
     assert event.metadata.name.startswith("one.")
     own = Selection(namespace=space.name, fields=f"involvedObject.uid={claim.metadata.uid},reason=Tested")
@@ -213,14 +229,14 @@ async def test_typed_claim_and_event_are_accepted(client: Client, space: Space) 
 
 
 async def test_typed_class_is_accepted_and_keeps_its_defaults(client: Client) -> None:
-    classes = client.objects(kinds.StorageClass)
+    classes = client.objects(StorageClass)
     name = builders.unique("client")
-    metadata = kinds.ObjectMeta(name=name)
-    topology = kinds.TopologySelectorTerm(
-        match_label_expressions=(kinds.TopologyRequirement(key="kubernetes.io/hostname", values=("node-1",)),)
+    metadata = ObjectMeta(name=name)
+    topology = TopologySelectorTerm(
+        match_label_expressions=(TopologyRequirement(key="kubernetes.io/hostname", values=("node-1",)),)
     )
     made = await classes.create(
-        kinds.StorageClass(
+        StorageClass(
             metadata=metadata,
             provisioner="kubernetes.io/no-provisioner",
             volume_binding_mode="WaitForFirstConsumer",
@@ -233,7 +249,7 @@ async def test_typed_class_is_accepted_and_keeps_its_defaults(client: Client) ->
 
 
 async def test_patch_with_an_old_version_is_a_conflict_and_keeps_unknown_fields(client: Client, space: Space) -> None:
-    pods, whole = client.objects(kinds.Pod), client.untyped(POD)
+    pods, whole = client.objects(Pod), client.untyped(POD)
     await whole.create(builders.pod("one", namespace=space.name))
     seen = await pods.get("one", space.name)
     locked = {"metadata": {"resourceVersion": seen.metadata.resource_version, "labels": {"a": "b"}}}
@@ -256,7 +272,7 @@ async def test_untyped_object_is_replaced_unless_it_has_changed(client: Client, 
 
 
 async def test_applied_fields_have_one_owner(client: Client, space: Space) -> None:
-    maps = client.objects(kinds.ConfigMap)
+    maps = client.objects(ConfigMap)
     await maps.apply(a_config_map(space, "one", a="1"))
     with pytest.raises(errors.Conflict):
         await maps.apply(a_config_map(space, "one", a="2"), field_manager="other")
@@ -265,7 +281,7 @@ async def test_applied_fields_have_one_owner(client: Client, space: Space) -> No
 
 
 async def test_errors_are_of_the_kind_the_server_meant(client: Client, space: Space) -> None:
-    maps = client.objects(kinds.ConfigMap)
+    maps = client.objects(ConfigMap)
     made = await maps.create(a_config_map(space, "one"))
     with pytest.raises(errors.AlreadyExists):
         await maps.create(a_config_map(space, "one"))
@@ -280,17 +296,17 @@ async def test_errors_are_of_the_kind_the_server_meant(client: Client, space: Sp
 
 
 async def test_dry_run_changes_nothing(client: Client, space: Space) -> None:
-    maps = client.objects(kinds.ConfigMap)
+    maps = client.objects(ConfigMap)
     assert (await maps.create(a_config_map(space, "one"), dry_run=True)).metadata.uid
     assert await maps.find("one", space.name) is None
 
 
 async def test_list_in_pages_and_by_selection(client: Client, space: Space) -> None:
-    maps = client.objects(kinds.ConfigMap)
+    maps = client.objects(ConfigMap)
     for number in range(7):
         labels = {"odd": "yes" if number % 2 else "no"}
-        metadata = kinds.ObjectMeta(name=f"n{number}", namespace=space.name, labels=labels)
-        await maps.create(kinds.ConfigMap(metadata=metadata))
+        metadata = ObjectMeta(name=f"n{number}", namespace=space.name, labels=labels)
+        await maps.create(ConfigMap(metadata=metadata))
     own = Selection(namespace=space.name, labels="odd")
     pages = [[each.metadata.name for each in page.items] async for page in maps.pages(own, size=3)]
     assert pages == [["n0", "n1", "n2"], ["n3", "n4", "n5"], ["n6"]]
@@ -305,11 +321,11 @@ async def test_pod_is_bound_through_its_subresource(client: Client, space: Space
     await pods.create(builders.pod("one", namespace=space.name))
     binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "one"}, "target": {"name": "node-1"}}
     assert (await pods.call("one", "binding", binding, space.name))["status"] == "Success"
-    assert (await client.objects(kinds.Pod).get("one", space.name)).spec.node_name == "node-1"
+    assert (await client.objects(Pod).get("one", space.name)).spec.node_name == "node-1"
 
 
 async def test_watch_tells_what_exists_then_what_changes(client: Client, space: Space) -> None:
-    maps = client.objects(kinds.ConfigMap)
+    maps = client.objects(ConfigMap)
     own = Selection(namespace=space.name, fields="metadata.name=one")
     made = await maps.create(a_config_map(space, "one"))
     seen = []
@@ -334,16 +350,16 @@ async def test_cache_equals_the_server_whatever_happens_to_the_network(
     client: Client, connection: Connection, space: Space, stream: bool
 ) -> None:
     chance = random.Random(5)
-    maps = client.objects(kinds.ConfigMap)
+    maps = client.objects(ConfigMap)
     selection = Selection(namespace=space.name, labels="kept=yes")
     cable = Cable(connection)
     async with cable.plugged(connection) as far, clients.connect(far, component="contract") as through:
         cache = SharedInformer(
-            through.objects(kinds.ConfigMap), selection=selection, clock=SystemClock(), backoff=QUICK, stream=stream
+            through.objects(ConfigMap), selection=selection, clock=SystemClock(), backoff=QUICK, stream=stream
         )
-        mirror: dict[str, kinds.ConfigMap] = {}
+        mirror: dict[str, ConfigMap] = {}
 
-        def follow(old: kinds.ConfigMap | None, new: kinds.ConfigMap | None) -> None:
+        def follow(old: ConfigMap | None, new: ConfigMap | None) -> None:
             before = mirror.pop(new.key if new else old.key if old else "", None)
             assert before == old
             if new is not None:
@@ -360,9 +376,7 @@ async def test_cache_equals_the_server_whatever_happens_to_the_network(
     assert cable.cuts > 3
 
 
-async def _random_change(
-    maps: clients.Objects[kinds.ConfigMap], space: Space, chance: random.Random, step: int
-) -> None:
+async def _random_change(maps: clients.Objects[ConfigMap], space: Space, chance: random.Random, step: int) -> None:
     name = f"n{chance.randrange(12)}"
     kept = chance.choice(["yes", "yes", "no"])
     try:
@@ -371,12 +385,12 @@ async def _random_change(
         else:
             await maps.patch(name, {"metadata": {"labels": {"kept": kept}}, "data": {"step": str(step)}}, space.name)
     except errors.NotFound:
-        metadata = kinds.ObjectMeta(name=name, namespace=space.name, labels={"kept": kept})
-        await maps.create(kinds.ConfigMap(metadata=metadata))
+        metadata = ObjectMeta(name=name, namespace=space.name, labels={"kept": kept})
+        await maps.create(ConfigMap(metadata=metadata))
 
 
 async def _until_equal(
-    cache: SharedInformer[kinds.ConfigMap], maps: clients.Objects[kinds.ConfigMap], selection: Selection
+    cache: SharedInformer[ConfigMap], maps: clients.Objects[ConfigMap], selection: Selection
 ) -> None:
     there = {each.key: each for each in (await maps.list(selection)).items}
     await eventually(lambda: {each.key: each for each in cache.list()} == there, what="the cache equals the server")
@@ -405,14 +419,14 @@ async def test_cache_starts_over_when_the_server_has_forgotten(
     client: Client, connection: Connection, space: Space
 ) -> None:
     """From version 1 a server tells everything again or says 410; both must end in the same state."""
-    maps = client.objects(kinds.ConfigMap)
+    maps = client.objects(ConfigMap)
     own = Selection(namespace=space.name, labels="test")
     await _labelled(maps, space, "stays")
     await _labelled(maps, space, "goes")
     cable = Cable(connection)
     async with cable.plugged(connection) as far, HttpTransport(far, component="contract") as through:
         ageing = Ageing(through)
-        aged = Client(ageing, field_manager="contract").objects(kinds.ConfigMap)
+        aged = Client(ageing, field_manager="contract").objects(ConfigMap)
         cache = SharedInformer(aged, selection=own, clock=SystemClock(), backoff=QUICK)
         async with following(cache):
             ageing.old = True
@@ -425,9 +439,9 @@ async def test_cache_starts_over_when_the_server_has_forgotten(
             assert not ageing.old
 
 
-async def _labelled(maps: clients.Objects[kinds.ConfigMap], space: Space, name: str) -> None:
-    metadata = kinds.ObjectMeta(name=name, namespace=space.name, labels={"test": "yes"})
-    await maps.create(kinds.ConfigMap(metadata=metadata))
+async def _labelled(maps: clients.Objects[ConfigMap], space: Space, name: str) -> None:
+    metadata = ObjectMeta(name=name, namespace=space.name, labels={"test": "yes"})
+    await maps.create(ConfigMap(metadata=metadata))
 
 
 async def test_second_candidate_leads_after_the_first_lost_its_network(
@@ -445,7 +459,7 @@ async def test_second_candidate_leads_after_the_first_lost_its_network(
             finally:
                 spans[identity].append(time.monotonic())
 
-        leases = over.objects(kinds.Lease)
+        leases = over.objects(Lease)
         election = Election(leases, name="contract", namespace=space.name, identity=identity, clock=clock, terms=terms)
         return asyncio.create_task(election.lead(work))
 
@@ -460,11 +474,11 @@ async def test_second_candidate_leads_after_the_first_lost_its_network(
             assert await one is Ended.LOST
         await eventually(lambda: spans["two"], what="the second leads")
         assert spans["one"][1] < spans["two"][0]
-        lease = await client.objects(kinds.Lease).get("contract", space.name)
+        lease = await client.objects(Lease).get("contract", space.name)
         assert (lease.spec.holder_identity, lease.spec.lease_transitions) == ("two", 1)
         two.cancel()
         await asyncio.wait({two})
-        lease = await client.objects(kinds.Lease).get("contract", space.name)
+        lease = await client.objects(Lease).get("contract", space.name)
         assert not lease.spec.holder_identity
 
 
@@ -482,8 +496,8 @@ async def test_watch_goes_on_across_a_restart_of_the_server(own_engine: Path) ->
             connection = config.load(engine.kubeconfig)
             listen = urllib.parse.urlsplit(connection.url).netloc
             client = await stack.enter_async_context(clients.connect(connection, component="contract"))
-            volumes = client.objects(kinds.PersistentVolume)
-            first = await client.untyped(kinds.PersistentVolume.resource).create(builders.local_volume("first"))
+            volumes = client.objects(PersistentVolume)
+            first = await client.untyped(PersistentVolume.resource).create(builders.local_volume("first"))
             cache = SharedInformer(volumes, clock=SystemClock(), backoff=QUICK)
             heard: list[tuple[str, str]] = []
             cache.add_event_handler(lambda old, new: heard.append((old.key if old else "", new.key if new else "")))
@@ -491,7 +505,7 @@ async def test_watch_goes_on_across_a_restart_of_the_server(own_engine: Path) ->
             version = cache.resource_version
         await eventually(lambda: cache.trouble, what="the cache notices that the server is gone")
         with engine_process.running(data=own_engine, listen=listen):
-            await client.untyped(kinds.PersistentVolume.resource).create(builders.local_volume("second"))
+            await client.untyped(PersistentVolume.resource).create(builders.local_volume("second"))
             await eventually(lambda: cache.get("second"), what="the cache hears of the second volume")
             assert heard == [("", "first"), ("", "second")]
             assert int(cache.resource_version) > int(version)

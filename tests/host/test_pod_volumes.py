@@ -15,7 +15,7 @@ from tests.host.pod_world import Node
 from tests.unit.engine.kubelet.volumes.world import a_pod, claim_volume
 
 from localpv import errors
-from localpv.api import kinds
+from localpv.api.kinds.pods import ConfigMapVolumeSource, EmptyDirVolumeSource, Pod, SecretVolumeSource, Volume
 from localpv.engine.kubelet.volumes import NotReady
 from localpv.host import volume_files, workers
 from localpv.host.devices import KernelDevices
@@ -32,7 +32,7 @@ def node(tmp_path: Path) -> Iterator[Node]:
     node.clear()
 
 
-async def refused(node: Node, pod: kinds.Pod) -> NotReady:
+async def refused(node: Node, pod: Pod) -> NotReady:
     with pytest.raises(NotReady) as caught:
         await node.volumes.set_up(pod)
     return caught.value
@@ -238,8 +238,8 @@ async def test_parts_of_a_volume_go_before_the_volume(node: Node, make_disk: Dis
 
 
 async def test_emptydirs_on_disk_and_in_memory_come_empty_and_go_whole(node: Node) -> None:
-    disk = kinds.Volume(name="disk", empty_dir=kinds.EmptyDirVolumeSource())
-    memory = kinds.Volume(name="memory", empty_dir=kinds.EmptyDirVolumeSource(medium="Memory", size_limit="1Mi"))
+    disk = Volume(name="disk", empty_dir=EmptyDirVolumeSource())
+    memory = Volume(name="memory", empty_dir=EmptyDirVolumeSource(medium="Memory", size_limit="1Mi"))
     pod = a_pod(disk, memory, group=4321)
     prepared = await node.volumes.set_up(pod)
     on_disk, in_memory = prepared["disk"].path, prepared["memory"].path
@@ -260,8 +260,8 @@ async def test_emptydirs_on_disk_and_in_memory_come_empty_and_go_whole(node: Nod
 async def test_no_other_user_of_the_machine_comes_to_the_files_of_pods(node: Node) -> None:
     node.lookup.secrets["default/keys"] = {"key": b"secret"}
     pod = a_pod(
-        kinds.Volume(name="secret", secret=kinds.SecretVolumeSource(secret_name="keys")),
-        kinds.Volume(name="scratch", empty_dir=kinds.EmptyDirVolumeSource()),
+        Volume(name="secret", secret=SecretVolumeSource(secret_name="keys")),
+        Volume(name="scratch", empty_dir=EmptyDirVolumeSource()),
     )
     for prepared in (await node.volumes.set_up(pod)).values():
         above = [folder for folder in prepared.path.parents if folder == node.root or node.root in folder.parents]
@@ -274,7 +274,7 @@ async def test_an_emptydir_with_a_mount_of_others_inside_is_not_deleted_through_
 ) -> None:
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious" / "file").write_text("x")
-    pod = a_pod(kinds.Volume(name="scratch", empty_dir=kinds.EmptyDirVolumeSource()))
+    pod = a_pod(Volume(name="scratch", empty_dir=EmptyDirVolumeSource()))
     path = (await node.volumes.set_up(pod))["scratch"].path
     (path / "inside").mkdir()
     mount("--bind", tmp_path / "precious", path / "inside")
@@ -287,8 +287,8 @@ async def test_files_from_the_api_follow_their_changes(node: Node) -> None:
     node.lookup.config_maps["default/settings"] = {"a": b"1", "b": b"2"}
     node.lookup.secrets["default/keys"] = {"key": b"secret"}
     pod = a_pod(
-        kinds.Volume(name="config", config_map=kinds.ConfigMapVolumeSource(name="settings")),
-        kinds.Volume(name="secret", secret=kinds.SecretVolumeSource(secret_name="keys", default_mode=0o400)),
+        Volume(name="config", config_map=ConfigMapVolumeSource(name="settings")),
+        Volume(name="secret", secret=SecretVolumeSource(secret_name="keys", default_mode=0o400)),
         group=4321,
     )
     prepared = await node.volumes.set_up(pod)

@@ -11,7 +11,7 @@ import pytest
 from tests.host.pod_world import Node
 from tests.unit.engine.kubelet.volumes.world import Died, a_pod, claim_volume, dying_hands
 
-from localpv.api import kinds
+from localpv.api.kinds.pods import EmptyDirVolumeSource, Pod, SecretVolumeSource, Volume
 from localpv.engine.kubelet import volumes as mounting
 from localpv.host.filesystems import KernelFileSystems
 from localpv.host.model.devices import BlockDevice
@@ -34,13 +34,13 @@ def nodes(tmp_path: Path) -> Iterator[Callable[[], Node]]:
         node.clear()
 
 
-def everything() -> kinds.Pod:
+def everything() -> Pod:
     return a_pod(
         claim_volume("disk", name="a"),
         claim_volume("raw", name="b"),
         claim_volume("dir", name="c", read_only=True),
-        kinds.Volume(name="d", empty_dir=kinds.EmptyDirVolumeSource(medium="Memory")),
-        kinds.Volume(name="e", secret=kinds.SecretVolumeSource(secret_name="keys")),
+        Volume(name="d", empty_dir=EmptyDirVolumeSource(medium="Memory")),
+        Volume(name="e", secret=SecretVolumeSource(secret_name="keys")),
         devices=["b"],
         group=4321,
     )

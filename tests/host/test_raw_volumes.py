@@ -11,7 +11,7 @@ import pytest
 from tests.host.pod_world import Node
 from tests.unit.engine.kubelet.volumes.world import a_pod, claim_volume
 
-from localpv.api import kinds
+from localpv.api.kinds.pods import Pod
 from localpv.engine.kubelet.volumes import NotReady
 from localpv.host import loop
 from localpv.host.devices import KernelDevices, KernelOpeners
@@ -27,7 +27,7 @@ def node(tmp_path: Path) -> Iterator[Node]:
     node.clear()
 
 
-def raw_pod(uid: str = "", *, read_only: bool = False) -> kinds.Pod:
+def raw_pod(uid: str = "", *, read_only: bool = False) -> Pod:
     return a_pod(claim_volume(read_only=read_only), devices=["data"], uid=uid)
 
 

@@ -12,10 +12,13 @@ from typing import Any
 
 from localpv import errors
 from localpv.api import crds
-from localpv.api.kinds import ConfigMap, DaemonSet, Event, Node, PersistentVolume, Pod, StorageClass
+from localpv.api.kinds.cluster import ConfigMap, Event, Node
 from localpv.api.kinds.localdisk import LocalDisk
 from localpv.api.kinds.localstorage import LocalStorage, LocalStorageNode
 from localpv.api.kinds.meta import resource_of
+from localpv.api.kinds.pods import Pod
+from localpv.api.kinds.volumes import PersistentVolume, StorageClass
+from localpv.api.kinds.workloads import DaemonSet
 from localpv.api.objects import Object
 from localpv.client.client import Client
 from localpv.client.objects import Selection

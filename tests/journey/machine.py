@@ -15,7 +15,6 @@ from tests.loops import Lent
 from localpv.agent.clean.cleaner import Cleaner
 from localpv.agent.clean.host_executor import HostHands
 from localpv.agent.clean.reconciler import CleaningScope, Limits
-from localpv.api.kinds import ObjectMeta
 from localpv.api.kinds.localdisk import (
     Cleaning,
     CleanOrder,
@@ -25,6 +24,7 @@ from localpv.api.kinds.localdisk import (
     LocalDiskStatus,
     VolumeMode,
 )
+from localpv.api.kinds.meta import ObjectMeta
 from localpv.config.settings import ClassSettings
 from localpv.disk import identity as identities
 from localpv.disk.records import names

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from localpv import errors
-from localpv.api.kinds import Event, Node, NodeSpec, ObjectMeta, PersistentVolume, StorageClass
+from localpv.api.kinds.cluster import Event, Node, NodeSpec
 from localpv.api.kinds.localdisk import (
     Cleaning,
     CleaningState,
@@ -24,6 +24,8 @@ from localpv.api.kinds.localdisk import (
     LocalDiskSpec,
     Phase,
 )
+from localpv.api.kinds.meta import ObjectMeta
+from localpv.api.kinds.volumes import PersistentVolume, StorageClass
 from localpv.client.client import Client
 from localpv.client.informer_factory import InformerFactory
 from localpv.config.settings import ClassSettings, Configuration

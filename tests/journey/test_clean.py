@@ -11,8 +11,8 @@ import pytest
 from tests.journey.machine import MIB, PATTERN, Machine, holds_old_data, open_machine
 
 from localpv.agent.clean.reconciler import Limits
-from localpv.api.kinds import Kind
 from localpv.api.kinds.localdisk import CleaningState, VolumeMode
+from localpv.api.kinds.meta import Kind
 from localpv.config import cleaners
 from localpv.host import loop
 from localpv.observe.recorder import Recorder

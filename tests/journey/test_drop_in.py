@@ -15,10 +15,6 @@ import pytest
 from tests.journey.place import Place
 
 from localpv.api import node_selector, roles, volume_affinity, well_known
-from localpv.api.kinds import (
-    ObjectMeta,
-    PersistentVolume,
-)
 from localpv.api.kinds.localdisk import (
     DiskIdentity,
     DiskKind,
@@ -28,7 +24,8 @@ from localpv.api.kinds.localdisk import (
     OfferedVolume,
     Phase,
 )
-from localpv.api.kinds.meta import resource_of
+from localpv.api.kinds.meta import ObjectMeta, resource_of
+from localpv.api.kinds.volumes import PersistentVolume
 from localpv.client import client as clients
 from localpv.client import config
 from localpv.client.client import Client

@@ -12,9 +12,9 @@ import pytest
 from tests.journey.conftest import DEFINITIONS
 from tests.journey.local_storages import Mortal, Storages, define
 
-from localpv.api.kinds import StorageClass
 from localpv.api.kinds.localstorage import LocalStorage
 from localpv.api.kinds.meta import resource_of
+from localpv.api.kinds.volumes import StorageClass
 from localpv.client.client import Client
 from localpv.disk import labels
 from localpv.manager.operator import operator

@@ -14,16 +14,12 @@ import pytest
 from tests.journey.place import Place
 
 from localpv.api import well_known
-from localpv.api.kinds import (
-    Node,
-    NodeSpec,
-    StorageClass,
-    Taint,
-)
+from localpv.api.kinds.cluster import Node, NodeSpec, Taint
 from localpv.api.kinds.localdisk import (
     Phase,
 )
 from localpv.api.kinds.meta import resource_of
+from localpv.api.kinds.volumes import StorageClass
 from localpv.config.settings import Configuration
 from localpv.disk import labels as disk_labels
 from localpv.manager import agents

@@ -8,14 +8,12 @@ import pytest
 from tests.journey.place import Place
 
 from localpv import errors
-from localpv.api.kinds import (
-    Node,
-    PersistentVolumeClaim,
-)
+from localpv.api.kinds.cluster import Node
 from localpv.api.kinds.localdisk import (
     CleaningState,
     Phase,
 )
+from localpv.api.kinds.volumes import PersistentVolumeClaim
 from localpv.config.settings import NodeLoss, NodeLossPolicy, Reclaim
 
 

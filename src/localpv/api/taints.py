@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from localpv.api import well_known
-from localpv.api.kinds import Taint, Toleration
+from localpv.api.kinds.cluster import Taint
+from localpv.api.kinds.pods import Toleration
 
 NO_SCHEDULE = "NoSchedule"
 NO_EXECUTE = "NoExecute"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TypeGuard
 
 from localpv.api import volume_affinity, well_known
-from localpv.api.kinds import PersistentVolume
 from localpv.api.kinds.localdisk import Cleaning, CleaningState, DiskIdentity, LocalDisk, Phase, size_text
+from localpv.api.kinds.volumes import PersistentVolume
 from localpv.cli import tables
 from localpv.disk import labels
 
@@ -234,7 +234,7 @@ def clock(moment: str | None) -> str:
     """A moment in words short enough for a line: `at 14:03:22Z`, with the day when it is another one."""
     from datetime import UTC, datetime
 
-    from localpv.api.kinds import read_time
+    from localpv.api.kinds.meta import read_time
 
     if not moment:
         return ""

@@ -8,8 +8,9 @@ from pathlib import Path
 import click
 
 from localpv import errors
-from localpv.api.kinds import Event, PersistentVolume, PersistentVolumeClaim
+from localpv.api.kinds.cluster import Event
 from localpv.api.kinds.localdisk import LocalDisk
+from localpv.api.kinds.volumes import PersistentVolume, PersistentVolumeClaim
 from localpv.cli import common, describe, disks, rule, tables
 from localpv.client.client import Client
 from localpv.client.objects import EVERYTHING, Selection

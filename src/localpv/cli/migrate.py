@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from localpv import errors
-from localpv.api.kinds import PersistentVolume
+from localpv.api.kinds.volumes import PersistentVolume
 from localpv.cli import common
 from localpv.manager.migrate import affinity, finalizers
 

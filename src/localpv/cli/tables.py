@@ -10,8 +10,8 @@ from typing import Generic, TypeVar
 
 import click
 
-from localpv.api.kinds import read_time
 from localpv.api.kinds.localdisk import Phase
+from localpv.api.kinds.meta import read_time
 
 T = TypeVar("T")
 

@@ -10,8 +10,8 @@ import click
 import msgspec
 
 from localpv import errors
-from localpv.api.kinds import PersistentVolume
 from localpv.api.kinds.localdisk import LocalDisk
+from localpv.api.kinds.volumes import PersistentVolume
 from localpv.cli import common, describe, tables
 from localpv.client.client import Client
 

@@ -16,8 +16,8 @@ import click
 import msgspec
 
 from localpv import errors
-from localpv.api.kinds import PersistentVolume
 from localpv.api.kinds.localdisk import CleaningState, LocalDisk, LocalDiskSpec, Phase
+from localpv.api.kinds.volumes import PersistentVolume
 from localpv.api.objects import new_uid
 from localpv.cli import common, describe, explain, progress, tables
 from localpv.client.client import Client

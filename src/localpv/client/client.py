@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
-from localpv.api import kinds
+from localpv.api.kinds.meta import Kind
 from localpv.api.objects import Object
 from localpv.api.resources import Resource
 from localpv.client.codec import TypedCodec, UntypedCodec
@@ -17,7 +17,7 @@ from localpv.client.objects import Objects, UntypedObjects
 from localpv.client.transport import Observer, Request, Retrying, Transport, error_of
 from localpv.runtime.clock import Clock, SystemClock
 
-K = TypeVar("K", bound=kinds.Kind)
+K = TypeVar("K", bound=Kind)
 
 
 class Client:
@@ -31,7 +31,7 @@ class Client:
         self._field_manager = field_manager
 
     def objects(self, kind: type[K]) -> Objects[K]:
-        """Typed objects, such as `client.objects(kinds.PersistentVolume)`."""
+        """Typed objects, such as `client.objects(PersistentVolume)`."""
         return Objects(self._transport, TypedCodec(kind), field_manager=self._field_manager)
 
     def untyped(self, resource: Resource) -> UntypedObjects:

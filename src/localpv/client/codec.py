@@ -7,13 +7,13 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 
 from localpv import errors
-from localpv.api import kinds
+from localpv.api.kinds.meta import Kind, ObjectMeta
 from localpv.api.objects import Object
 from localpv.api.resources import Resource
 from localpv.client.sharing import Sharing
 
 T = TypeVar("T")
-K = TypeVar("K", bound=kinds.Kind)
+K = TypeVar("K", bound=Kind)
 
 
 class ListMeta(msgspec.Struct, rename="camel", gc=False):
@@ -46,7 +46,7 @@ class Codec(Protocol[T]):
 
     def write(self, obj: T) -> bytes: ...
 
-    def meta(self, obj: T) -> kinds.ObjectMeta: ...
+    def meta(self, obj: T) -> ObjectMeta: ...
 
 
 class TypedCodec(Generic[K]):
@@ -80,7 +80,7 @@ class TypedCodec(Generic[K]):
         # metadata is always written, so something follows the comma.
         return self._head + msgspec.json.encode(obj)[1:]
 
-    def meta(self, obj: K) -> kinds.ObjectMeta:
+    def meta(self, obj: K) -> ObjectMeta:
         return obj.metadata
 
 
@@ -114,8 +114,8 @@ class UntypedCodec:
         head = {"apiVersion": self.resource.api_version, "kind": self.resource.kind}
         return msgspec.json.encode(head | obj)
 
-    def meta(self, obj: Object) -> kinds.ObjectMeta:
-        return msgspec.convert(obj["metadata"], kinds.ObjectMeta)
+    def meta(self, obj: Object) -> ObjectMeta:
+        return msgspec.convert(obj["metadata"], ObjectMeta)
 
 
 def _unreadable(resource: Resource, error: Exception) -> errors.InternalError:

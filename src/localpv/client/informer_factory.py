@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Collection, Sequence
 from typing import Any, Generic, TypeVar
 
-from localpv.api.kinds import Kind
+from localpv.api.kinds.meta import Kind
 from localpv.client.client import Client
 from localpv.client.informer import Handler, Informer, SharedInformer
 from localpv.client.objects import EVERYTHING, Selection

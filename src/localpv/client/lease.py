@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from localpv import errors
-from localpv.api import kinds
+from localpv.api.kinds.cluster import Lease, LeaseSpec
+from localpv.api.kinds.meta import ObjectMeta, write_time
 from localpv.client.objects import Objects
 from localpv.runtime.clock import Clock, deadline
 
@@ -62,7 +63,7 @@ class Election:
 
     def __init__(
         self,
-        leases: Objects[kinds.Lease],
+        leases: Objects[Lease],
         *,
         name: str,
         namespace: str,
@@ -78,7 +79,7 @@ class Election:
         self._clock = clock
         self._terms = terms or Terms()
         self._random = random
-        self._seen: kinds.Lease | None = None
+        self._seen: Lease | None = None
         self._seen_at = 0.0
         self._leading = False
 
@@ -152,16 +153,16 @@ class Election:
     async def _take(self) -> bool:
         asked = self._clock.monotonic()
         lease = await self._leases.find(self._name, self._namespace)
-        moment = kinds.write_time(self._clock.now())
+        moment = write_time(self._clock.now())
         spec: dict[str, Any] = {
             "holderIdentity": self._identity,
             "leaseDurationSeconds": math.ceil(self._terms.lease_duration),
             "renewTime": moment,
         }
         if lease is None:
-            made = kinds.Lease(
-                metadata=kinds.ObjectMeta(name=self._name, namespace=self._namespace),
-                spec=kinds.LeaseSpec(
+            made = Lease(
+                metadata=ObjectMeta(name=self._name, namespace=self._namespace),
+                spec=LeaseSpec(
                     holder_identity=self._identity,
                     lease_duration_seconds=spec["leaseDurationSeconds"],
                     acquire_time=moment,
@@ -196,20 +197,20 @@ class Election:
                     "spec": {
                         "holderIdentity": None,
                         "leaseDurationSeconds": 1,
-                        "renewTime": kinds.write_time(self._clock.now()),
+                        "renewTime": write_time(self._clock.now()),
                     },
                 }
                 await self._leases.patch(self._name, patch, self._namespace)
                 log.info("released lease=%s/%s", self._namespace, self._name)
 
-    def _note(self, lease: kinds.Lease, *, at: float) -> None:
+    def _note(self, lease: Lease, *, at: float) -> None:
         self._seen, self._seen_at = lease, at
 
     def _pause(self) -> float:
         return self._terms.retry_period * (1 + 1.2 * self._random())
 
 
-def _duration(lease: kinds.Lease, terms: Terms) -> float:
+def _duration(lease: Lease, terms: Terms) -> float:
     """How long the holder said it leads; its terms may not be ours."""
     return float(lease.spec.lease_duration_seconds or terms.lease_duration)
 

@@ -17,7 +17,7 @@ import msgspec
 
 from localpv import errors
 from localpv.api import media_types, selectors
-from localpv.api.kinds import ObjectMeta
+from localpv.api.kinds.meta import ObjectMeta
 from localpv.api.objects import Object
 from localpv.api.resources import Resource
 from localpv.client import watching

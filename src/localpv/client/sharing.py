@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import structs
 
-from localpv.api import kinds
+from localpv.api.kinds.meta import Kind
 
 MOST_VALUES = 4096
 """Beyond it all values are forgotten and collected anew: values of objects that are long gone must not pile up."""
@@ -20,7 +20,7 @@ MOST_VALUES = 4096
 class Sharing:
     """Replaces values of objects that were just read by equal ones that were read before."""
 
-    def __init__(self, kind: type[kinds.Kind]) -> None:
+    def __init__(self, kind: type[Kind]) -> None:
         holders: dict[tuple[str, ...], list[str]] = {}
         for path in kind.shared:
             *holder, name = path.split(".")
@@ -28,7 +28,7 @@ class Sharing:
         self._plan = tuple((holder, tuple(names)) for holder, names in holders.items())
         self._values: dict[Hashable, Any] = {}
 
-    def share(self, objects: Iterable[kinds.Kind]) -> None:
+    def share(self, objects: Iterable[Kind]) -> None:
         """Objects are frozen for whoever reads them; nobody has read these yet."""
         values = self._values
         if len(values) > MOST_VALUES:

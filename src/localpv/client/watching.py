@@ -9,8 +9,9 @@ from typing import Generic, TypeVar
 import msgspec
 
 from localpv import errors
-from localpv.api import kinds, well_known
 from localpv.api import status as statuses
+from localpv.api import well_known
+from localpv.api.kinds.meta import ObjectMeta
 from localpv.client.codec import Codec, Line
 from localpv.client.transport import Request, Transport
 
@@ -54,7 +55,7 @@ _line = msgspec.json.Decoder(Line)
 
 
 class _Marked(msgspec.Struct, gc=False):
-    metadata: kinds.ObjectMeta
+    metadata: ObjectMeta
 
 
 _mark = msgspec.json.Decoder(_Marked)

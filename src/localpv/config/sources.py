@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from localpv.api import kinds
+from localpv.api.kinds.cluster import ConfigMap
 from localpv.config import reading
 from localpv.config.reading import Loaded
 from localpv.config.settings import Configuration
@@ -23,7 +23,7 @@ _SNAPSHOT = "..data"
 _TRIES = 3
 
 
-def from_config_map(config_map: kinds.ConfigMap) -> Loaded:
+def from_config_map(config_map: ConfigMap) -> Loaded:
     """The configuration in a ConfigMap that was read from the API."""
     loaded = reading.read(config_map.data)
     binary = tuple(Problem(key, "must be text, but is in binaryData") for key in config_map.binary_data)

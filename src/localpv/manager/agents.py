@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from localpv import errors
-from localpv.api.kinds import Pod
+from localpv.api.kinds.pods import Pod
 from localpv.client.client import Client
 from localpv.client.objects import Selection
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from localpv.api.kinds import Node, StorageClass
+from localpv.api.kinds.cluster import Node
+from localpv.api.kinds.volumes import StorageClass
 from localpv.config.settings import Configuration
 
 

@@ -14,8 +14,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from localpv import errors
-from localpv.api.kinds import Job, Node, PersistentVolume, StorageClass
+from localpv.api.kinds.cluster import Node
 from localpv.api.kinds.localdisk import LocalDisk
+from localpv.api.kinds.volumes import PersistentVolume, StorageClass
+from localpv.api.kinds.workloads import Job
 from localpv.client.informer_factory import InformerFactory
 from localpv.config.settings import Configuration
 from localpv.disk import labels

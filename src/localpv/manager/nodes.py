@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from localpv import errors
-from localpv.api.kinds import Node
+from localpv.api.kinds.cluster import Node
 from localpv.client.objects import Objects
 from localpv.runtime.backoff import Backoff
 from localpv.runtime.clock import Clock

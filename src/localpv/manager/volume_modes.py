@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 
 from localpv.api import well_known
-from localpv.api.kinds import PersistentVolume, PersistentVolumeClaim
+from localpv.api.kinds.volumes import PersistentVolume, PersistentVolumeClaim
 from localpv.client.client import Client
 from localpv.observe import claim_events
 from localpv.observe.recorder import ApiRecorder

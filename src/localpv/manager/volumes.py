@@ -10,8 +10,8 @@ import msgspec
 
 from localpv import errors
 from localpv.api import well_known
-from localpv.api.kinds import PersistentVolume
 from localpv.api.kinds.localdisk import LocalDisk, Phase
+from localpv.api.kinds.volumes import PersistentVolume
 from localpv.api.objects import Object
 from localpv.client.client import Client
 from localpv.client.informer import Handler

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from localpv.api.kinds import PersistentVolume, PersistentVolumeClaim, StorageClass
+from localpv.api.kinds.volumes import PersistentVolume, PersistentVolumeClaim, StorageClass
 from localpv.observe.recorder import Notice
 from localpv.volume import fit
 from localpv.volume.fit import Mismatch

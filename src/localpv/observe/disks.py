@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime
 
-from localpv.api.kinds import PersistentVolume
 from localpv.api.kinds.localdisk import CleaningState, LocalDisk, Phase
+from localpv.api.kinds.volumes import PersistentVolume
 from localpv.disk import labels
 from localpv.observe.registry import Labels, Registry
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 import logging
 from datetime import datetime
 
-from localpv.api.kinds import PersistentVolume, PersistentVolumeClaim
 from localpv.api.kinds.localdisk import LocalDisk, OfferedVolume
+from localpv.api.kinds.volumes import PersistentVolume, PersistentVolumeClaim
 from localpv.observe.cleaning import capacity_step, durations
 from localpv.observe.recorder import Recorder
 from localpv.observe.registry import Registry

@@ -17,8 +17,8 @@ import logging
 from dataclasses import dataclass
 
 from localpv import errors
-from localpv.api import kinds
-from localpv.api.kinds import Event, EventSource, Kind, ObjectMeta, ObjectReference
+from localpv.api.kinds.cluster import Event, EventSource, ObjectReference
+from localpv.api.kinds.meta import Kind, ObjectMeta, write_time
 from localpv.client.client import Client
 from localpv.runtime.clock import Clock
 
@@ -133,7 +133,7 @@ class ApiRecorder(Recorder):
 
     async def _write(self, name: str, told: _Told) -> None:
         # Without reading first: nobody needs the right to read events in order to tell.
-        now = kinds.write_time(self._clock.now())[:19] + "Z"
+        now = write_time(self._clock.now())[:19] + "Z"
         if name not in self._counts:
             try:
                 await self._create(name, told, now)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from localpv.api.kinds import Pod
+from localpv.api.kinds.pods import Pod
 from localpv.client.client import Client
 from localpv.engine.binder.binder import Binder
 from localpv.manager.groups.consumers import Consumers

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from localpv.api.kinds import ConfigMap
+from localpv.api.kinds.cluster import ConfigMap
 from localpv.client.client import Client
 from localpv.config import environment, sources, union
 from localpv.config.reading import Loaded

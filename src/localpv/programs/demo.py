@@ -8,8 +8,8 @@ import logging
 from pathlib import Path
 
 from localpv import errors
-from localpv.api import kinds
 from localpv.api.kinds.meta import resource_of
+from localpv.api.kinds.pods import Pod
 from localpv.api.objects import Object
 from localpv.client.client import Client
 from localpv.client.objects import Selection
@@ -97,7 +97,7 @@ async def stay(client: Client) -> None:
 async def _take_pods_away(client: Client) -> None:
     sets = client.untyped(resource_of("StatefulSet", "apps"))
     await sets.patch(SET, {"spec": {"replicas": 0}}, "default")
-    pods, ours = client.objects(kinds.Pod), Selection(namespace="default", labels=f"app={SET}")
+    pods, ours = client.objects(Pod), Selection(namespace="default", labels=f"app={SET}")
     while (await pods.list(ours)).items:  # noqa: ASYNC110 (a watch for a second would be the longer story)
         await asyncio.sleep(0.1)
     log.info("the pods of the demo are gone; their data stays")

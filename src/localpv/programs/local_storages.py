@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 
 from localpv import errors
-from localpv.api.kinds import ConfigMap
+from localpv.api.kinds.cluster import ConfigMap
 from localpv.api.kinds.localstorage import LocalStorage
 from localpv.client.client import Client
 from localpv.client.informer import SharedInformer

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from localpv.api import roles
-from localpv.api.kinds import Lease
+from localpv.api.kinds.cluster import Lease
 from localpv.client import client as clients
 from localpv.client.config import Connection
 from localpv.client.lease import Election, Ended

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING
 
-from localpv.api.kinds import PersistentVolume
 from localpv.api.kinds.localdisk import LocalDisk
+from localpv.api.kinds.volumes import PersistentVolume
 from localpv.observe.cleaning import Cleanings
 from localpv.observe.discovery import Discoveries
 from localpv.observe.disks import DisksOfNode, Volumes

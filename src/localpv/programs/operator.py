@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from localpv import errors
 from localpv.api import roles
-from localpv.api.kinds import Lease
+from localpv.api.kinds.cluster import Lease
 from localpv.api.kinds.localstorage import LOCAL_STORAGE_NODES, LOCAL_STORAGES
 from localpv.client import client as clients
 from localpv.client.client import Client

@@ -19,7 +19,7 @@ import msgspec
 from localpv import errors
 from localpv.agent.udev import lock, report
 from localpv.agent.udev.discoverer import Discoverer
-from localpv.api.kinds import ConfigMap, Node
+from localpv.api.kinds.cluster import ConfigMap, Node
 from localpv.api.kinds.localstorage import LocalStorage, LocalStorageNode, NodeGroup
 from localpv.api.objects import Object
 from localpv.client.client import Client

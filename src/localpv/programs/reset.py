@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from localpv import errors
-from localpv.api import kinds
+from localpv.api.kinds.volumes import PersistentVolume
 from localpv.engine.kubelet import access
 from localpv.engine.kubelet.paths import FOLDER, RUN_FOLDER, Places
 from localpv.engine.kubelet.records import Records
@@ -121,7 +121,7 @@ def _removes(data: Path) -> list[str]:
     return [*shown, f"{run}: the folder for mounts, in which nothing is mounted"] if run.exists() else shown
 
 
-def _stays(volumes: Sequence[kinds.PersistentVolume], data: Path) -> list[str]:
+def _stays(volumes: Sequence[PersistentVolume], data: Path) -> list[str]:
     of_demo = Path(os.path.realpath(data), demo.FOLDER)  # goes with all that is in it
     shown = []
     for one in volumes:
@@ -131,7 +131,7 @@ def _stays(volumes: Sequence[kinds.PersistentVolume], data: Path) -> list[str]:
     return shown
 
 
-async def _mark(volumes: Sequence[kinds.PersistentVolume], *, say: Say) -> None:
+async def _mark(volumes: Sequence[PersistentVolume], *, say: Say) -> None:
     """Mark what was claimed: from now on nothing else tells that somebody had it. What cannot be marked is told."""
     marks = DiskMarks(workers=Workers())
     for one in volumes:

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from localpv import errors
-from localpv.api import kinds
+from localpv.api.kinds.pods import Pod
 from localpv.client.client import Client
 from localpv.client.informer_factory import InformerFactory
 from localpv.client.objects import Selection
@@ -68,7 +68,7 @@ async def add_to(
     recorder = ApiRecorder(client, component="localpv", clock=clock)
     lookup, features = ApiLookup(client, node=node), await containers.features()
 
-    async def admit(pod: kinds.Pod) -> tuple[str, str] | None:
+    async def admit(pod: Pod) -> tuple[str, str] | None:
         own = await lookup.node()
         refusals = admission.check(pod, own, runner.pods.list()) if own is not None else []
         if refusals:
@@ -77,7 +77,7 @@ async def add_to(
 
     runner = PodRunner(
         client,
-        informer=informers.informer(kinds.Pod, Selection(fields=f"spec.nodeName={node}")),
+        informer=informers.informer(Pod, Selection(fields=f"spec.nodeName={node}")),
         node=NodeFacts(name=node, host_ip=here.address, boot=here.boot_id, capacity=here.capacity()),
         runtime=ContainerRuntime(
             places=places,

@@ -10,23 +10,24 @@ from typing import TypeVar
 import msgspec
 
 from localpv import errors
-from localpv.api import kinds
+from localpv.api.kinds.pods import Pod
+from localpv.api.kinds.volumes import PersistentVolume
 from localpv.engine.store.database import Database
 from localpv.engine.store.table import Change
 
 FILE = "localpv.db"
 
-K = TypeVar("K", kinds.Pod, kinds.PersistentVolume)
+K = TypeVar("K", Pod, PersistentVolume)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
     """Pods and volumes, as far as they can be read."""
 
-    pods: Mapping[str, kinds.Pod] = field(default_factory=dict)
+    pods: Mapping[str, Pod] = field(default_factory=dict)
     """By uid."""
 
-    volumes: tuple[kinds.PersistentVolume, ...] = ()
+    volumes: tuple[PersistentVolume, ...] = ()
     trouble: str = ""
     """Why nothing could be read."""
 
@@ -44,8 +45,8 @@ def read(data: Path) -> Stored:
                 rows.pop((prefix, key), None)
             else:
                 rows[prefix, key] = value
-        pods = {pod.metadata.uid: pod for pod in _of_kind(rows, kinds.Pod)}
-        return Stored(pods=pods, volumes=tuple(_of_kind(rows, kinds.PersistentVolume)))
+        pods = {pod.metadata.uid: pod for pod in _of_kind(rows, Pod)}
+        return Stored(pods=pods, volumes=tuple(_of_kind(rows, PersistentVolume)))
     except (errors.StoreError, msgspec.DecodeError) as error:
         return Stored(trouble=str(error))
     finally:

@@ -8,7 +8,8 @@ from functools import lru_cache
 import msgspec
 
 from localpv.api import selectors, volume_affinity, well_known
-from localpv.api.kinds import LabelSelector, Node, PersistentVolume, PersistentVolumeClaim, StorageClass
+from localpv.api.kinds.cluster import Node
+from localpv.api.kinds.volumes import LabelSelector, PersistentVolume, PersistentVolumeClaim, StorageClass
 from localpv.api.quantity import Quantity
 
 FILESYSTEM = "Filesystem"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from localpv.api.kinds import Kind, PersistentVolume, PersistentVolumeClaim, Pod
+from localpv.api.kinds.meta import Kind
+from localpv.api.kinds.pods import Pod
+from localpv.api.kinds.volumes import PersistentVolume, PersistentVolumeClaim
 from localpv.client.client import Client
 from localpv.client.informer_factory import InformerFactory
 from localpv.runtime.clock import Clock

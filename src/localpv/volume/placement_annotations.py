@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from localpv.api import names, well_known
-from localpv.api.kinds import PersistentVolumeClaim
+from localpv.api.kinds.volumes import PersistentVolumeClaim
 from localpv.disk import labels
 from localpv.errors import ConfigurationError
 

@@ -12,7 +12,8 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from localpv.api.kinds import Node, PersistentVolume, PersistentVolumeClaim, StorageClass
+from localpv.api.kinds.cluster import Node
+from localpv.api.kinds.volumes import PersistentVolume, PersistentVolumeClaim, StorageClass
 from localpv.volume import fit as fitting
 from localpv.volume import placement_annotations
 from localpv.volume.fit import Mismatch

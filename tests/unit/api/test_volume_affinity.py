@@ -12,7 +12,9 @@ import pytest
 
 import localpv
 from localpv.api import node_selector, volume_affinity
-from localpv.api.kinds import Node, ObjectMeta, PersistentVolume
+from localpv.api.kinds.cluster import Node
+from localpv.api.kinds.meta import ObjectMeta
+from localpv.api.kinds.volumes import PersistentVolume
 from localpv.volume import fit
 
 HOSTNAME = "kubernetes.io/hostname"

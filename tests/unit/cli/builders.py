@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from localpv.api.kinds import PersistentVolume
 from localpv.api.kinds.localdisk import Cleaning, LocalDisk
+from localpv.api.kinds.volumes import PersistentVolume
 
 GIB = 1 << 30
 UID = "11111111-2222-3333-4444-555555555555"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from localpv import errors
-from localpv.api.kinds import PersistentVolume
 from localpv.api.kinds.localdisk import LOCAL_DISKS
+from localpv.api.kinds.volumes import PersistentVolume
 from localpv.cli import common, main
 
 KUBECONFIG = """

@@ -13,7 +13,8 @@ import pytest
 from tests.contract import wire
 
 from localpv import errors
-from localpv.api.kinds import ConfigMap, ObjectMeta
+from localpv.api.kinds.cluster import ConfigMap
+from localpv.api.kinds.meta import ObjectMeta
 from localpv.client import client as clients
 from localpv.client import config
 from localpv.client.client import Client

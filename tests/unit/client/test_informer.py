@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from localpv import errors
-from localpv.api import kinds
+from localpv.api.kinds.cluster import Node
 from localpv.client.client import Client
 from localpv.client.informer import SharedInformer
 from localpv.runtime.backoff import Backoff
@@ -34,8 +34,8 @@ def clock() -> Iterator[FakeClock]:
     yield FakeClock()
 
 
-def a_cache(api: FakeApi, clock: FakeClock, **options: Any) -> SharedInformer[kinds.Node]:
-    nodes = Client(api, field_manager="test").objects(kinds.Node)
+def a_cache(api: FakeApi, clock: FakeClock, **options: Any) -> SharedInformer[Node]:
+    nodes = Client(api, field_manager="test").objects(Node)
     return SharedInformer(nodes, clock=clock, backoff=Backoff(first=1, most=8, jitter=0), **options)
 
 
@@ -50,15 +50,15 @@ async def running(cache: SharedInformer[Any]) -> AsyncIterator[asyncio.Task[None
         await asyncio.wait({task})
 
 
-def names(cache: SharedInformer[kinds.Node]) -> list[str]:
+def names(cache: SharedInformer[Node]) -> list[str]:
     return sorted(node.metadata.name for node in cache.list())
 
 
-def told(cache: SharedInformer[kinds.Node]) -> list[tuple[str, str]]:
+def told(cache: SharedInformer[Node]) -> list[tuple[str, str]]:
     """What handlers hear, as words."""
     heard: list[tuple[str, str]] = []
 
-    def handler(old: kinds.Node | None, new: kinds.Node | None) -> None:
+    def handler(old: Node | None, new: Node | None) -> None:
         node = new or old
         assert node is not None
         word = "came" if old is None else "went" if new is None else "changed"
@@ -265,7 +265,7 @@ async def test_late_handler_is_told_what_is_there(api: FakeApi, clock: FakeClock
 async def test_mistake_of_a_handler_ends_the_cache_and_is_not_hidden(api: FakeApi, clock: FakeClock) -> None:
     cache = a_cache(api, clock)
 
-    def broken(old: kinds.Node | None, new: kinds.Node | None) -> None:
+    def broken(old: Node | None, new: Node | None) -> None:
         raise ZeroDivisionError
 
     cache.add_event_handler(broken)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from localpv import errors
-from localpv.api import kinds
+from localpv.api.kinds.cluster import Lease
 from localpv.client.client import Client
 from localpv.client.lease import Election, Ended, Terms
 from localpv.client.transport import Answer, Request
@@ -33,7 +33,7 @@ class Candidate:
         self.spans: list[list[float]] = []
         """When it began to work and when it had stopped."""
 
-        leases = Client(self, field_manager="test").objects(kinds.Lease)
+        leases = Client(self, field_manager="test").objects(Lease)
         self.election = Election(
             leases, name="manager", namespace="kube-system", identity=identity, clock=clock, random=lambda: 0.0
         )

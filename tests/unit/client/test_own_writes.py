@@ -12,7 +12,7 @@ from msgspec import structs
 from tests.unit.volume.samples import volume
 
 from localpv import errors
-from localpv.api.kinds import PersistentVolume
+from localpv.api.kinds.volumes import PersistentVolume
 from localpv.client.client import Client
 from localpv.client.codec import TypedCodec
 from localpv.client.informer import Informer, SharedInformer

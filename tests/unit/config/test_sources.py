@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from localpv import errors
-from localpv.api import kinds
+from localpv.api.kinds.cluster import ConfigMap
+from localpv.api.kinds.meta import ObjectMeta
 from localpv.config import environment, reading, sources
 from localpv.config.reading import Loaded
 from localpv.config.settings import Configuration
@@ -73,9 +74,9 @@ def test_file_that_is_no_text_is_a_problem(tmp_path: Path, content: bytes, probl
 
 
 def test_config_map_object_is_read() -> None:
-    meta = kinds.ObjectMeta(name="c", namespace="n")
-    assert sources.from_config_map(kinds.ConfigMap(metadata=meta, data={"storageClassMap": ONE})) == read(ONE)
-    loaded = sources.from_config_map(kinds.ConfigMap(metadata=meta, binary_data={"storageClassMap": "AA=="}))
+    meta = ObjectMeta(name="c", namespace="n")
+    assert sources.from_config_map(ConfigMap(metadata=meta, data={"storageClassMap": ONE})) == read(ONE)
+    loaded = sources.from_config_map(ConfigMap(metadata=meta, binary_data={"storageClassMap": "AA=="}))
     assert [str(problem) for problem in loaded.problems] == ["storageClassMap: must be text, but is in binaryData"]
 
 

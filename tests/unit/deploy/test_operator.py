@@ -9,8 +9,9 @@ import yaml
 from click.testing import CliRunner
 
 from localpv.api import roles
-from localpv.api.kinds import ObjectMeta, Toleration
 from localpv.api.kinds.localstorage import DeviceGroup, LocalStorage, LocalStorageSpec, NodeGroup
+from localpv.api.kinds.meta import ObjectMeta
+from localpv.api.kinds.pods import Toleration
 from localpv.cli.manifests import manifests
 from localpv.deploy import everything, reading
 from localpv.deploy.local_storage import NodePods

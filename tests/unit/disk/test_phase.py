@@ -17,7 +17,6 @@ from localpv.agent.discover import phase
 from localpv.agent.discover.entry import Sighting
 from localpv.agent.discover.probe import NOTHING
 from localpv.agent.discover.rules import Verdict
-from localpv.api.kinds import ObjectMeta
 from localpv.api.kinds.localdisk import (
     Cleaning,
     CleaningState,
@@ -29,6 +28,7 @@ from localpv.api.kinds.localdisk import (
     Phase,
     VolumeMode,
 )
+from localpv.api.kinds.meta import ObjectMeta
 from localpv.disk.phase import Look, decide
 from localpv.host.folders import Entry, FileKind
 

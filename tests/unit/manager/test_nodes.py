@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from localpv import errors
-from localpv.api.kinds import Node
+from localpv.api.kinds.cluster import Node
 from localpv.client.client import Client
 from localpv.manager import nodes
 from localpv.manager.nodes import OneNode

@@ -12,7 +12,7 @@ import pytest
 
 from localpv import errors
 from localpv.api import well_known
-from localpv.api.kinds import PersistentVolume
+from localpv.api.kinds.volumes import PersistentVolume
 from localpv.client.client import Client
 from localpv.client.informer_factory import InformerFactory
 from localpv.disk import labels

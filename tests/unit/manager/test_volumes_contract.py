@@ -12,7 +12,7 @@ from tests.contract import wire
 from tests.unit.manager.worlds import FakeVolumes, Weather
 
 from localpv import errors
-from localpv.api.kinds import PersistentVolume
+from localpv.api.kinds.volumes import PersistentVolume
 from localpv.client import client as clients
 from localpv.client import config
 from localpv.client.informer_factory import InformerFactory

@@ -16,7 +16,7 @@ from tests.unit.manager.memory_records import MemoryRecords
 
 from localpv import errors
 from localpv.api import well_known
-from localpv.api.kinds import ClaimReference, Kind, Node, ObjectMeta, PersistentVolume, StorageClass
+from localpv.api.kinds.cluster import Node
 from localpv.api.kinds.localdisk import (
     Cleaning,
     CleaningState,
@@ -28,6 +28,8 @@ from localpv.api.kinds.localdisk import (
     OfferedVolume,
     Phase,
 )
+from localpv.api.kinds.meta import Kind, ObjectMeta
+from localpv.api.kinds.volumes import ClaimReference, PersistentVolume, StorageClass
 from localpv.api.objects import Object
 from localpv.config.settings import ClassSettings, Configuration
 from localpv.disk import labels as disk_labels

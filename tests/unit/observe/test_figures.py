@@ -8,13 +8,6 @@ from typing import Any
 import pytest
 from tests.unit.volume.samples import volume
 
-from localpv.api.kinds import (
-    ObjectMeta,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    PersistentVolumeSpec,
-    PersistentVolumeStatus,
-)
 from localpv.api.kinds.localdisk import (
     Cleaning,
     CleaningState,
@@ -25,6 +18,13 @@ from localpv.api.kinds.localdisk import (
     LocalDiskStatus,
     OfferedVolume,
     Phase,
+)
+from localpv.api.kinds.meta import ObjectMeta
+from localpv.api.kinds.volumes import (
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PersistentVolumeSpec,
+    PersistentVolumeStatus,
 )
 from localpv.observe.cleaning import Cleanings
 from localpv.observe.disks import DisksOfNode, Volumes

@@ -11,7 +11,7 @@ import pytest
 from tests.unit.manager.worlds import a_node
 
 from localpv import errors
-from localpv.api.kinds import Kind
+from localpv.api.kinds.meta import Kind
 from localpv.client.client import Client
 from localpv.observe import recorder as module
 from localpv.observe.recorder import ApiRecorder, Notice, Recorder

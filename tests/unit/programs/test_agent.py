@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from localpv.agent.udev.headers import Headers
-from localpv.api.kinds import ObjectMeta
 from localpv.api.kinds.localdisk import LocalDisk, LocalDiskSpec
+from localpv.api.kinds.meta import ObjectMeta
 from localpv.programs import agent
 
 

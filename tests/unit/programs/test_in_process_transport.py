@@ -12,7 +12,7 @@ from tests.unit.engine.binder import engines
 from tests.unit.engine.binder.engines import Engine
 
 from localpv import errors
-from localpv.api.kinds import ConfigMap
+from localpv.api.kinds.cluster import ConfigMap
 from localpv.client import config as connections
 from localpv.client.client import Client
 from localpv.client.credentials import Fixed

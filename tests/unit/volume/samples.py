@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from localpv.api.kinds import Node, PersistentVolume, PersistentVolumeClaim, StorageClass
+from localpv.api.kinds.cluster import Node
+from localpv.api.kinds.volumes import PersistentVolume, PersistentVolumeClaim, StorageClass
 
 
 def volume(

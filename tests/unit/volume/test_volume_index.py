@@ -11,7 +11,7 @@ import pytest
 from tests.unit.volume import samples
 from tests.unit.volume.samples import claim, reference, storage_class, volume
 
-from localpv.api.kinds import PersistentVolumeClaim
+from localpv.api.kinds.volumes import PersistentVolumeClaim
 from localpv.volume import volume_index
 from localpv.volume.fit import Mismatch
 from localpv.volume.volume_index import VolumeIndex

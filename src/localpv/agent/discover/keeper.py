@@ -13,8 +13,8 @@ from localpv import errors
 from localpv.agent.discover import rules
 from localpv.agent.discover.entry import Place
 from localpv.agent.discover.identities import Index
-from localpv.api.kinds import ObjectMeta
 from localpv.api.kinds.localdisk import LocalDisk, LocalDiskSpec, LocalDiskStatus
+from localpv.api.kinds.meta import ObjectMeta
 from localpv.disk.records import Records
 from localpv.disk.records.names import disk_name
 

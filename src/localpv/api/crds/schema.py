@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec import inspect as types
 
-from localpv.api.kinds import ObjectMeta
+from localpv.api.kinds.meta import ObjectMeta
 from localpv.api.objects import Object
 
 

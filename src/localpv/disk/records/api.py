@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 
 from localpv import errors
-from localpv.api.kinds import Part
 from localpv.api.kinds.localdisk import LocalDisk, LocalDiskSpec, LocalDiskStatus
+from localpv.api.kinds.meta import Part
 from localpv.api.patch import merge_patch
 from localpv.client.client import Client
 from localpv.client.informer import Handler, SharedInformer

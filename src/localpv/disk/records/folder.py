@@ -22,8 +22,8 @@ import msgspec
 from localpv import errors
 from localpv.api import names
 from localpv.api import status as statuses
-from localpv.api.kinds import ObjectMeta, Part
 from localpv.api.kinds.localdisk import LOCAL_DISKS, LocalDisk, LocalDiskSpec, LocalDiskStatus
+from localpv.api.kinds.meta import ObjectMeta, Part
 from localpv.api.patch import merge_patch
 from localpv.client.codec import TypedCodec
 from localpv.client.informer import Handler

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Sequence
 
 from localpv import errors
 from localpv.api import well_known
-from localpv.api.kinds import PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
+from localpv.api.kinds.pods import Pod
+from localpv.api.kinds.volumes import PersistentVolume, PersistentVolumeClaim, StorageClass
 from localpv.client.client import Client
 from localpv.engine.binder import claims, defaults
 from localpv.engine.binder.unbound_claims import Waiting

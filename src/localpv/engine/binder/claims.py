@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from localpv.api import well_known
-from localpv.api.kinds import PersistentVolume, PersistentVolumeClaim, StorageClass
+from localpv.api.kinds.volumes import PersistentVolume, PersistentVolumeClaim, StorageClass
 from localpv.observe import claim_events
 from localpv.observe.recorder import Notice
 from localpv.volume import fit, placement_annotations, volume_index

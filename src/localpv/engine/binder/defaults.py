@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from localpv.api import well_known
-from localpv.api.kinds import StorageClass
+from localpv.api.kinds.volumes import StorageClass
 
 IS_DEFAULT = (well_known.IS_DEFAULT_CLASS, well_known.BETA_IS_DEFAULT_CLASS)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from localpv.api.kinds import PersistentVolume, PersistentVolumeClaim
+from localpv.api.kinds.volumes import PersistentVolume, PersistentVolumeClaim
 from localpv.volume import fit
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from localpv import errors
-from localpv.api.kinds import PersistentVolume, PersistentVolumeClaim
+from localpv.api.kinds.volumes import PersistentVolume, PersistentVolumeClaim
 from localpv.client.client import Client
 from localpv.engine.binder import volumes
 from localpv.engine.binder.writes import Writes

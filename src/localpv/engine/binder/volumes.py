@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from localpv.api import well_known
-from localpv.api.kinds import PersistentVolume, PersistentVolumeClaim
+from localpv.api.kinds.volumes import PersistentVolume, PersistentVolumeClaim
 from localpv.engine.binder import claims
 from localpv.observe import claim_events
 from localpv.observe.recorder import Notice

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from localpv.api import well_known
-from localpv.api.kinds import PersistentVolume, PersistentVolumeClaim
+from localpv.api.kinds.volumes import PersistentVolume, PersistentVolumeClaim
 from localpv.client.client import Client
 from localpv.client.informer import Informer
 from localpv.engine.binder.claims import BETA_PROVISIONER, PROVISIONER

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar
 
 from localpv import errors
-from localpv.api.kinds import Kind, OwnerReference
+from localpv.api.kinds.meta import Kind, OwnerReference
 from localpv.api.selectors import LabelSelector
 from localpv.engine.controllers.informer import Known
 

@@ -11,19 +11,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from localpv.api import selectors
-from localpv.api.kinds import (
-    ControllerRevision,
-    DaemonSet,
-    Deployment,
-    Job,
-    Kind,
-    Node,
-    OwnerReference,
-    PersistentVolumeClaim,
-    Pod,
-    ReplicaSet,
-    StatefulSet,
-)
+from localpv.api.kinds.cluster import Node
+from localpv.api.kinds.meta import Kind, OwnerReference
+from localpv.api.kinds.pods import Pod
+from localpv.api.kinds.volumes import PersistentVolumeClaim
+from localpv.api.kinds.workloads import ControllerRevision, DaemonSet, Deployment, Job, ReplicaSet, StatefulSet
 from localpv.client.client import Client
 from localpv.client.informer import Index
 from localpv.client.informer_factory import InformerFactory

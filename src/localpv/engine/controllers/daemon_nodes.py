@@ -7,8 +7,11 @@ from typing import Any
 
 import msgspec
 
-from localpv.api import kinds, node_selector, taints, well_known
-from localpv.api.kinds import DaemonSet, Node, ObjectMeta, Pod
+from localpv.api import node_selector, taints, well_known
+from localpv.api.kinds.cluster import Node
+from localpv.api.kinds.meta import ObjectMeta
+from localpv.api.kinds.pods import Pod, PodSpec
+from localpv.api.kinds.workloads import DaemonSet
 from localpv.api.objects import Object
 from localpv.engine.controllers import templates
 from localpv.engine.scheduler.pod_info import required_node_affinity
@@ -55,9 +58,9 @@ def suits(of: DaemonSet, node: Node) -> tuple[bool, bool]:
     spec: Mapping[str, Any] = of.spec.template.get("spec") or {}
     if spec.get("nodeName", node.metadata.name) != node.metadata.name:
         return False, False
-    like = kinds.Pod(
+    like = Pod(
         metadata=ObjectMeta(name="x"),
-        spec=msgspec.convert({**spec, "tolerations": _tolerations(spec)}, kinds.PodSpec),
+        spec=msgspec.convert({**spec, "tolerations": _tolerations(spec)}, PodSpec),
     )
     wish = required_node_affinity(like)
     if wish is not None and not wish.allows(node):

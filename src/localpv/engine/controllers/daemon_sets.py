@@ -10,7 +10,9 @@ from typing import Any
 
 from localpv import errors
 from localpv.api import selectors, well_known
-from localpv.api.kinds import ControllerRevision, DaemonSet, Node, Pod
+from localpv.api.kinds.cluster import Node
+from localpv.api.kinds.pods import Pod
+from localpv.api.kinds.workloads import ControllerRevision, DaemonSet
 from localpv.engine.controllers import controller_refs, daemon_nodes, history, informer, pods, statuses, templates
 from localpv.engine.controllers.history import History
 from localpv.engine.controllers.informer import Known

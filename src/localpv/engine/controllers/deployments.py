@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from localpv import errors
 from localpv.api import selectors
-from localpv.api.kinds import Deployment, Pod, ReplicaSet
+from localpv.api.kinds.pods import Pod
+from localpv.api.kinds.workloads import Deployment, ReplicaSet
 from localpv.api.objects import Object
 from localpv.engine.controllers import controller_refs, informer, pods, progress, rollouts, statuses, templates
 from localpv.engine.controllers.informer import Known

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from localpv import errors
-from localpv.api.kinds import PersistentVolumeClaim, Pod
-from localpv.api.kinds.pods import Volume
+from localpv.api.kinds.pods import Pod, Volume
+from localpv.api.kinds.volumes import PersistentVolumeClaim
 from localpv.api.objects import Object
 from localpv.engine.controllers import controller_refs, pods
 from localpv.engine.controllers.informer import Known

@@ -11,7 +11,7 @@ import msgspec
 
 from localpv import errors
 from localpv.api import selectors, well_known
-from localpv.api.kinds import ControllerRevision, DaemonSet, StatefulSet
+from localpv.api.kinds.workloads import ControllerRevision, DaemonSet, StatefulSet
 from localpv.api.objects import Object
 from localpv.engine.controllers import controller_refs, templates
 from localpv.engine.controllers.informer import Known

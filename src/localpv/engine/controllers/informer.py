@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from localpv import errors
-from localpv.api.kinds import Kind
+from localpv.api.kinds.meta import Kind
 from localpv.api.objects import Object
 from localpv.client.client import Client
 from localpv.client.informer import Index, Informer

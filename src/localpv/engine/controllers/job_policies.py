@@ -12,7 +12,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from localpv.api.kinds import ContainerStatus, Job, Pod, read_time
+from localpv.api.kinds.containers import ContainerStatus
+from localpv.api.kinds.meta import read_time
+from localpv.api.kinds.pods import Pod
+from localpv.api.kinds.workloads import Job
 from localpv.api.objects import Object
 from localpv.engine.controllers import pods, statuses
 from localpv.engine.controllers.pods import FAILED, PENDING, RUNNING, SUCCEEDED

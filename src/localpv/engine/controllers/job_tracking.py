@@ -14,7 +14,8 @@ from functools import partial
 from typing import Any
 
 from localpv import errors
-from localpv.api.kinds import Job, Pod
+from localpv.api.kinds.pods import Pod
+from localpv.api.kinds.workloads import Job
 from localpv.api.objects import Object
 from localpv.client.objects import Patch
 from localpv.engine.controllers import informer, job_policies, pods, templates

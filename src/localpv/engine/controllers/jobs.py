@@ -10,7 +10,9 @@ from typing import Any
 
 from localpv import errors
 from localpv.api import selectors
-from localpv.api.kinds import Job, Pod, read_time
+from localpv.api.kinds.meta import read_time
+from localpv.api.kinds.pods import Pod
+from localpv.api.kinds.workloads import Job
 from localpv.api.objects import Object
 from localpv.engine.controllers import controller_refs, informer, job_policies, job_tracking, pods, statuses
 from localpv.engine.controllers.informer import Known

@@ -13,7 +13,10 @@ from typing import Any
 
 from localpv import errors
 from localpv.api import well_known
-from localpv.api.kinds import OwnerReference, PersistentVolumeClaim, Pod, StatefulSet
+from localpv.api.kinds.meta import OwnerReference
+from localpv.api.kinds.pods import Pod
+from localpv.api.kinds.volumes import PersistentVolumeClaim
+from localpv.api.kinds.workloads import StatefulSet
 from localpv.api.objects import Object
 from localpv.engine.controllers import controller_refs, templates
 from localpv.engine.controllers.informer import Known

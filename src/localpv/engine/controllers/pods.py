@@ -7,7 +7,8 @@ from datetime import datetime
 from typing import Any
 
 from localpv.api import well_known
-from localpv.api.kinds import Pod, read_time
+from localpv.api.kinds.meta import read_time
+from localpv.api.kinds.pods import Pod
 
 PENDING, RUNNING, SUCCEEDED, FAILED, UNKNOWN = "Pending", "Running", "Succeeded", "Failed", "Unknown"
 _PHASE_RANK = {PENDING: 0, UNKNOWN: 1, RUNNING: 2}

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from localpv.api.kinds import Deployment, read_time
+from localpv.api.kinds.meta import read_time
+from localpv.api.kinds.workloads import Deployment
 from localpv.engine.controllers import rollouts, statuses
 from localpv.engine.controllers.rollouts import Family
 

@@ -8,7 +8,8 @@ from typing import Any
 
 from localpv import errors
 from localpv.api import selectors
-from localpv.api.kinds import Pod, ReplicaSet
+from localpv.api.kinds.pods import Pod
+from localpv.api.kinds.workloads import ReplicaSet
 from localpv.engine.controllers import controller_refs, informer, pods, statuses, templates
 from localpv.engine.controllers.informer import Known
 from localpv.observe.recorder import Recorder

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from localpv.api import well_known
-from localpv.api.kinds import Deployment, Kind, ReplicaSet
+from localpv.api.kinds.meta import Kind
+from localpv.api.kinds.workloads import Deployment, ReplicaSet
 from localpv.engine.controllers import templates
 
 DESIRED = "deployment.kubernetes.io/desired-replicas"

@@ -10,7 +10,9 @@ from typing import Any
 
 from localpv import errors
 from localpv.api import selectors
-from localpv.api.kinds import ControllerRevision, PersistentVolumeClaim, Pod, StatefulSet
+from localpv.api.kinds.pods import Pod
+from localpv.api.kinds.volumes import PersistentVolumeClaim
+from localpv.api.kinds.workloads import ControllerRevision, StatefulSet
 from localpv.engine.controllers import controller_refs, history, informer, pod_identity, pods, statuses
 from localpv.engine.controllers.history import History, Present
 from localpv.engine.controllers.informer import Known

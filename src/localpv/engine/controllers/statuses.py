@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from localpv.api.kinds import Kind
+from localpv.api.kinds.meta import Kind
 from localpv.engine.controllers.informer import Known
 
 K = TypeVar("K", bound=Kind)

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from localpv.api import names
-from localpv.api.kinds import Kind
+from localpv.api.kinds.meta import Kind
 from localpv.api.objects import Object
 from localpv.engine.controllers import controller_refs
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from localpv.api import kinds
+from localpv.api.kinds.containers import Container, SecurityContext
+from localpv.api.kinds.pods import Pod, PodSpec
 from localpv.api.quantity import Quantity
 from localpv.engine.kubelet import security_context
 from localpv.engine.kubelet.events import BadConfig
@@ -38,7 +39,7 @@ TERMINATION_LOG = "/dev/termination-log"
 _SAFE = ("nosuid", "noexec", "nodev")
 
 
-def _resources(container: kinds.Container) -> dict[str, Any]:
+def _resources(container: Container) -> dict[str, Any]:
     """`linux.resources` of the runtime's configuration, without devices, for the controllers that there are."""
     requests, limits = container.resources.requests, container.resources.limits
     found: dict[str, Any] = {}
@@ -53,7 +54,7 @@ def _resources(container: kinds.Container) -> dict[str, Any]:
     return found
 
 
-def _oom_score(pod: kinds.Pod) -> int:
+def _oom_score(pod: Pod) -> int:
     """oom_score_adj of a pod's containers; not lower than our own, which only the mighty may go below."""
     wanted = {"BestEffort": BEST_EFFORT, "Guaranteed": GUARANTEED}.get(pod.status.qos_class, BURSTABLE)
     return max(wanted, int(Path("/proc/self/oom_score_adj").read_text()))
@@ -88,8 +89,8 @@ class Binding:
 class Plan:
     """Everything that goes into the configuration of one container."""
 
-    pod: kinds.Pod
-    container: kinds.Container
+    pod: Pod
+    container: Container
     id: str
     root: Path
     args: Sequence[str]
@@ -108,7 +109,7 @@ class Plan:
 def config(plan: Plan) -> dict[str, Any]:
     """The configuration as the runtime reads it."""
     container, spec = plan.container, plan.pod.spec
-    security = container.security_context or kinds.SecurityContext()
+    security = container.security_context or SecurityContext()
     privileged = security.privileged
     allowed = list(security_context.capabilities(security))
     # Root gets them by being root; others only by running a program that has them.
@@ -165,14 +166,14 @@ def _namespaces(plan: Plan) -> Iterator[dict[str, str]]:
         yield {"type": names[name], "path": str(plan.sandbox / name)}
 
 
-def shared_namespaces(pod: kinds.Pod) -> tuple[str, ...]:
+def shared_namespaces(pod: Pod) -> tuple[str, ...]:
     """Those that all containers of a pod have in common, and nobody else."""
     spec = pod.spec
     names = () if spec.host_network else ("net", "uts")
     return names if spec.host_ipc else (*names, "ipc")
 
 
-def _kernel_mounts(spec: kinds.PodSpec, *, privileged: bool, shm: Path) -> Iterator[dict[str, Any]]:
+def _kernel_mounts(spec: PodSpec, *, privileged: bool, shm: Path) -> Iterator[dict[str, Any]]:
     yield {"destination": "/proc", "type": "proc", "source": "proc", "options": _SAFE}
     yield _tmpfs("/dev", "nosuid", "strictatime", "mode=755", "size=65536k")
     yield {
@@ -263,7 +264,7 @@ def _all_devices() -> Iterator[dict[str, Any]]:
             }
 
 
-def working_dir(container: kinds.Container, image_dir: str) -> str:
+def working_dir(container: Container, image_dir: str) -> str:
     return container.working_dir or image_dir or "/"
 
 

@@ -11,7 +11,8 @@ from typing import Protocol
 import msgspec
 
 from localpv import errors
-from localpv.api import kinds
+from localpv.api.kinds.containers import Container
+from localpv.api.kinds.pods import Pod
 from localpv.engine.kubelet import bundle, environment, etc_files, seccomp, security_context, unsupported
 from localpv.engine.kubelet.bundle import Binding
 from localpv.engine.kubelet.environment import Environment
@@ -74,9 +75,7 @@ class Starter:
     volumes: SubPaths
     clock: Clock
 
-    async def create(
-        self, pod: kinds.Pod, container: kinds.Container, prepared: Mapping[str, Prepared], *, delay: float
-    ) -> Record:
+    async def create(self, pod: Pod, container: Container, prepared: Mapping[str, Prepared], *, delay: float) -> Record:
         """Make the next attempt of a container, ready to be started; NotStarted says why it cannot be."""
         if refused := unsupported.refusal(pod, features=self.runtime.features):
             # It was admitted by a version that overlooked this, and only its containers that run may go on.
@@ -141,7 +140,7 @@ class Starter:
                 record, records=self.records, containers=self.runtime.containers, layers=self.runtime.layers
             )
 
-    def find_image(self, container: kinds.Container) -> Image:
+    def find_image(self, container: Container) -> Image:
         image = self.runtime.images.find(container.image)
         if image is None:
             raise NoImage(
@@ -152,8 +151,8 @@ class Starter:
 
     async def _plan(
         self,
-        pod: kinds.Pod,
-        container: kinds.Container,
+        pod: Pod,
+        container: Container,
         record: Record,
         image: Image,
         prepared: Mapping[str, Prepared],
@@ -196,8 +195,8 @@ class Starter:
 
     async def _mounts(
         self,
-        pod: kinds.Pod,
-        container: kinds.Container,
+        pod: Pod,
+        container: Container,
         prepared: Mapping[str, Prepared],
         values: Mapping[str, str],
     ) -> list[Binding]:
@@ -222,7 +221,7 @@ class Starter:
             found.append(Binding(source=source, target=target, read_only=read_only, recursive=recursive))
         return found
 
-    def _termination_log(self, container: kinds.Container, record: Record) -> Binding:
+    def _termination_log(self, container: Container, record: Record) -> Binding:
         folder = self.runtime.places.container(record.id)
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / "termination-log"
@@ -231,12 +230,12 @@ class Starter:
         return Binding(source=path, target=container.termination_message_path or bundle.TERMINATION_LOG)
 
 
-def _stop_signal(container: kinds.Container, image: Image) -> str:
+def _stop_signal(container: Container, image: Image) -> str:
     own = container.lifecycle.stop_signal if container.lifecycle is not None else None
     return own or image.config.stop_signal
 
 
-def _known_restarts(pod: kinds.Pod, container: kinds.Container) -> int:
+def _known_restarts(pod: Pod, container: Container) -> int:
     """The number of the first attempt of which nothing is on disk: not 0 when there were others before."""
     told = (*pod.status.container_statuses, *pod.status.init_container_statuses)
     known = next((one for one in told if one.name == container.name), None)

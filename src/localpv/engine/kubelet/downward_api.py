@@ -6,7 +6,8 @@ import re
 from collections.abc import Mapping
 
 from localpv import errors
-from localpv.api import kinds
+from localpv.api.kinds.containers import ResourceFieldSelector
+from localpv.api.kinds.pods import Pod
 from localpv.api.quantity import NANO, Quantity
 
 _SUBSCRIPT = re.compile(r"(metadata\.(?:labels|annotations))\['(.*)'\]")
@@ -15,7 +16,7 @@ _ESCAPES = {
 }  # fmt: skip
 
 
-def field(pod: kinds.Pod, path: str) -> str:
+def field(pod: Pod, path: str) -> str:
     """A field of the pod's metadata as text; BadRequest for one that is not told this way."""
     meta = pod.metadata
     if found := _SUBSCRIPT.fullmatch(path):
@@ -35,9 +36,7 @@ def field(pod: kinds.Pod, path: str) -> str:
     raise errors.BadRequest(f"unsupported fieldPath: {path}")
 
 
-def resource(
-    pod: kinds.Pod, selector: kinds.ResourceFieldSelector, *, allocatable: Mapping[str, str], container: str = ""
-) -> str:
+def resource(pod: Pod, selector: ResourceFieldSelector, *, allocatable: Mapping[str, str], container: str = "") -> str:
     """A request or limit of a container, in units of the divisor and rounded up; no limit is all that the node has."""
     name = selector.container_name or container
     found = next((one for one in (*pod.spec.containers, *pod.spec.init_containers) if one.name == name), None)

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from localpv import errors
-from localpv.api import kinds
+from localpv.api.kinds.containers import Container, EnvFromSource, EnvVarSource, KeySelector, ResourceFieldSelector
+from localpv.api.kinds.pods import Pod
 from localpv.engine.kubelet import downward_api
 from localpv.engine.kubelet.events import BadConfig
 from localpv.engine.kubelet.images.store import Config
@@ -34,7 +35,7 @@ def expand(text: str, values: Mapping[str, str]) -> str:
     return _REFERENCE.sub(one, text)
 
 
-def command(container: kinds.Container, config: Config, values: Mapping[str, str]) -> list[str]:
+def command(container: Container, config: Config, values: Mapping[str, str]) -> list[str]:
     """What to run: a command of the container replaces all that the image says, its args only the image's."""
     words = [expand(word, values) for word in container.command] or list(config.entrypoint or ())
     if container.args:
@@ -51,7 +52,7 @@ class Environment:
         self._machine = machine
         self._host_ip = host_ip
 
-    async def of(self, pod: kinds.Pod, container: kinds.Container) -> dict[str, str]:
+    async def of(self, pod: Pod, container: Container) -> dict[str, str]:
         """What the container asks for, later words winning; without the image's own."""
         values: dict[str, str] = {}
         for source in container.env_from:
@@ -65,7 +66,7 @@ class Environment:
                 values[variable.name] = found
         return values
 
-    async def _whole(self, namespace: str, source: kinds.EnvFromSource) -> dict[str, str]:
+    async def _whole(self, namespace: str, source: EnvFromSource) -> dict[str, str]:
         if source.config_map_ref is not None:
             reference, kind = source.config_map_ref, "configmap"
             data = await self._sources.config_map(namespace, reference.name)
@@ -80,7 +81,7 @@ class Environment:
             raise BadConfig(f'{kind} "{reference.name}" not found')
         return {f"{source.prefix}{key}": _text(value) for key, value in sorted(data.items())}
 
-    async def _value(self, pod: kinds.Pod, container: kinds.Container, source: kinds.EnvVarSource) -> str | None:
+    async def _value(self, pod: Pod, container: Container, source: EnvVarSource) -> str | None:
         if source.field_ref is not None:
             return _field(pod, source.field_ref.field_path, host_ip=self._host_ip)
         if source.resource_field_ref is not None:
@@ -93,7 +94,7 @@ class Environment:
         return None
 
 
-def _keyed(key: kinds.KeySelector, kind: str, namespace: str, data: Mapping[str, bytes] | None) -> str | None:
+def _keyed(key: KeySelector, kind: str, namespace: str, data: Mapping[str, bytes] | None) -> str | None:
     if data is not None and key.key in data:
         return _text(data[key.key])
     if key.optional:
@@ -115,7 +116,7 @@ def merged(config: Config, values: Mapping[str, str], host_name: str) -> Sequenc
     return [f"{name}={value}" for name, value in whole.items()]
 
 
-def _field(pod: kinds.Pod, path: str, *, host_ip: str = "") -> str:
+def _field(pod: Pod, path: str, *, host_ip: str = "") -> str:
     """The value of a fieldRef."""
     pod_ip = host_ip if pod.spec.host_network else ""
     here = {
@@ -136,9 +137,7 @@ def _field(pod: kinds.Pod, path: str, *, host_ip: str = "") -> str:
         raise BadConfig(error.message) from error
 
 
-def _resource(
-    pod: kinds.Pod, container: kinds.Container, selector: kinds.ResourceFieldSelector, *, machine: dict[str, str]
-) -> str:
+def _resource(pod: Pod, container: Container, selector: ResourceFieldSelector, *, machine: dict[str, str]) -> str:
     """The value of a resourceFieldRef; a limit that is not set is what the machine has."""
     try:
         return downward_api.resource(pod, selector, allocatable=machine, container=container.name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from localpv.api import kinds
+from localpv.api.kinds.pods import Pod
 from localpv.engine.kubelet.bundle import Binding
 
 CLUSTER_DOMAIN = "cluster.local"
@@ -21,7 +21,7 @@ _MOST_HOST_NAME = 63
 LONGEST_IN_KERNEL = 64
 
 
-def resolv_conf(pod: kinds.Pod, machine: str) -> str:
+def resolv_conf(pod: Pod, machine: str) -> str:
     """The file, given the machine's own. There is no DNS of a cluster, so every policy but None means the machine's."""
     config = pod.spec.dns_config
     if config is None and pod.spec.dns_policy != "None":
@@ -57,7 +57,7 @@ def _read_resolv_conf(file: str) -> tuple[list[str], list[str], dict[str, str | 
     return servers, searches, options
 
 
-def host_name(pod: kinds.Pod, *, node: str) -> str:
+def host_name(pod: Pod, *, node: str) -> str:
     """What a pod calls itself."""
     if pod.spec.hostname_override:
         return pod.spec.hostname_override
@@ -67,18 +67,18 @@ def host_name(pod: kinds.Pod, *, node: str) -> str:
     return full if pod.spec.set_hostname_as_fqdn and full else _short_name(pod)
 
 
-def full_name(pod: kinds.Pod) -> str:
+def full_name(pod: Pod) -> str:
     """The name with the domain that spec.subdomain gives it; empty without one."""
     if not pod.spec.subdomain or pod.spec.hostname_override or pod.spec.host_network:
         return ""
     return f"{_short_name(pod)}.{pod.spec.subdomain}.{pod.metadata.namespace}.svc.{CLUSTER_DOMAIN}"
 
 
-def _short_name(pod: kinds.Pod) -> str:
+def _short_name(pod: Pod) -> str:
     return (pod.spec.hostname or pod.metadata.name)[:_MOST_HOST_NAME].rstrip("-.")
 
 
-def write(pod: kinds.Pod, folder: Path, *, node: str) -> list[Binding]:
+def write(pod: Pod, folder: Path, *, node: str) -> list[Binding]:
     """Write them where they are missing; a container may have changed its own, which stays."""
     folder.mkdir(parents=True, exist_ok=True)
     name = host_name(pod, node=node)

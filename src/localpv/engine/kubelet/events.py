@@ -6,7 +6,8 @@ Each such reason is a waiting reason in the status of the container, and a messa
 from __future__ import annotations
 
 from localpv import errors
-from localpv.api import kinds
+from localpv.api.kinds.containers import Container
+from localpv.api.kinds.pods import Pod
 from localpv.engine.kubelet.volumes.volume_spec import NotReady
 from localpv.observe.recorder import Recorder
 
@@ -41,20 +42,20 @@ class PodEvents:
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
 
-    def pulled(self, pod: kinds.Pod, container: kinds.Container) -> None:
+    def pulled(self, pod: Pod, container: Container) -> None:
         said = f'Container image "{container.image}" already present on machine'
         self._recorder.event(pod, "Pulled", said, part=part_of(pod, container.name))
 
-    def created(self, pod: kinds.Pod, name: str) -> None:
+    def created(self, pod: Pod, name: str) -> None:
         self._recorder.event(pod, "Created", f"Created container: {name}", part=part_of(pod, name))
 
-    def started(self, pod: kinds.Pod, name: str) -> None:
+    def started(self, pod: Pod, name: str) -> None:
         self._recorder.event(pod, "Started", f"Started container {name}", part=part_of(pod, name))
 
-    def killing(self, pod: kinds.Pod, name: str, message: str) -> None:
+    def killing(self, pod: Pod, name: str, message: str) -> None:
         self._recorder.event(pod, "Killing", message, part=part_of(pod, name))
 
-    def failed(self, pod: kinds.Pod, name: str, error: NotStarted) -> None:
+    def failed(self, pod: Pod, name: str, error: NotStarted) -> None:
         part = part_of(pod, name)
         if isinstance(error, NoImage):
             self._recorder.event(pod, error.reason, error.message, warning=True, part=part)
@@ -63,31 +64,31 @@ class PodEvents:
             said = f"Error: {error.message}; {error.hint}" if error.hint else f"Error: {error.message}"
             self._recorder.event(pod, "Failed", said, warning=True, part=part)
 
-    def back_off(self, pod: kinds.Pod, name: str) -> None:
+    def back_off(self, pod: Pod, name: str) -> None:
         said = f"Back-off restarting failed container {name} in pod {_whole_name(pod)}"
         self._recorder.event(pod, "BackOff", said, warning=True, part=part_of(pod, name))
 
-    def not_ready(self, pod: kinds.Pod, error: NotReady) -> None:
+    def not_ready(self, pod: Pod, error: NotReady) -> None:
         said = f"{error.message}; {error.hint}" if error.hint else error.message
         self._recorder.event(pod, error.event, said, warning=True)
 
-    def whole(self, pod: kinds.Pod, reason: str, message: str) -> None:
+    def whole(self, pod: Pod, reason: str, message: str) -> None:
         """The pod as a whole has failed."""
         self._recorder.event(pod, reason, message, warning=True)
 
 
-def back_off_message(pod: kinds.Pod, name: str, delay: float) -> str:
+def back_off_message(pod: Pod, name: str, delay: float) -> str:
     """Why a container waits to be started again."""
     minutes, seconds = divmod(int(delay), 60)
     told = f"{minutes}m{seconds}s" if minutes else f"{seconds}s"
     return f"back-off {told} restarting failed container={name} pod={_whole_name(pod)}"
 
 
-def part_of(pod: kinds.Pod, name: str) -> str:
+def part_of(pod: Pod, name: str) -> str:
     """The path of a container in its pod."""
     lists = "initContainers" if any(one.name == name for one in pod.spec.init_containers) else "containers"
     return f"spec.{lists}{{{name}}}"
 
 
-def _whole_name(pod: kinds.Pod) -> str:
+def _whole_name(pod: Pod) -> str:
     return f"{pod.metadata.name}_{pod.metadata.namespace}({pod.metadata.uid})"

@@ -10,7 +10,7 @@ from typing import Protocol
 import msgspec
 
 from localpv import errors
-from localpv.api import kinds
+from localpv.api.kinds.pods import Pod
 from localpv.engine.kubelet import container_start, logs, termination
 from localpv.engine.kubelet.container_start import LAYERS, now
 from localpv.engine.kubelet.paths import Places
@@ -46,7 +46,7 @@ class GarbageCollector:
         self._containers, self._layers, self._sandboxes = containers, layers, sandboxes
         self._volumes, self._records, self._places, self._clock = volumes, records, places, clock
 
-    async def collect(self, uid: str, pod: kinds.Pod | None, live: PodState) -> None:
+    async def collect(self, uid: str, pod: Pod | None, live: PodState) -> None:
         """Note the ends of containers of a pod, and give back what they held."""
         for record in self._records.all(uid):
             if record.end is None:
@@ -55,7 +55,7 @@ class GarbageCollector:
                 live.let_go(record.id)
                 await self._bury(record)
 
-    async def _look(self, record: Record, pod: kinds.Pod | None, live: PodState) -> Record:
+    async def _look(self, record: Record, pod: Pod | None, live: PodState) -> Record:
         if record.undone:
             return await self._take_back(record)
         bundle = self._records.bundle(record)
@@ -79,7 +79,7 @@ class GarbageCollector:
         await container_start.take_back(record, records=self._records, containers=self._containers, layers=self._layers)
         return record
 
-    def _end(self, record: Record, seen: Seen, pod: kinds.Pod | None) -> Record:
+    def _end(self, record: Record, seen: Seen, pod: Pod | None) -> Record:
         container = container_of(pod, record.container)
         bundle = self._records.bundle(record)
         message = termination.end_message(bundle.folder, bundle.log, container, failed=seen.exit_code != 0)

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from localpv import __version__, errors
-from localpv.api import kinds, well_known
-from localpv.api.kinds import Lease, LeaseSpec, Node, ObjectMeta
+from localpv.api import well_known
+from localpv.api.kinds.cluster import Lease, LeaseSpec, Node
+from localpv.api.kinds.meta import ObjectMeta, write_time
 from localpv.client.client import Client
 from localpv.client.objects import Patch
 from localpv.runtime.clock import Clock
@@ -170,7 +171,7 @@ class NodeKeeper:
         spec = LeaseSpec(
             holder_identity=self._name,
             lease_duration_seconds=LEASE_SECONDS,
-            renew_time=kinds.write_time(self._clock.now()),
+            renew_time=write_time(self._clock.now()),
         )
         try:
             await self._leases.patch(
@@ -180,7 +181,7 @@ class NodeKeeper:
             await self._leases.create(Lease(metadata=ObjectMeta(name=self._name, namespace=LEASES), spec=spec))
 
     def _status(self, node: Node, missing: Sequence[str]) -> dict[str, Any]:
-        now = kinds.write_time(self._clock.now())[:19] + "Z"
+        now = write_time(self._clock.now())[:19] + "Z"
         before = {one.type: one for one in node.status.conditions}
         ready = ("True", "RuntimeReady", "pods can run here")
         if missing:

@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from localpv.api import kinds
+from localpv.api.kinds.containers import Container
+from localpv.api.kinds.meta import read_time
+from localpv.api.kinds.pods import Pod
 from localpv.engine.kubelet.records import Record
 
 FIRST_DELAY, LONGEST_DELAY = 10.0, 300.0
@@ -20,7 +22,7 @@ HEALTHY_SECONDS = 600.0
 class Plan:
     """What to do now."""
 
-    start: list[kinds.Container] = field(default_factory=list)
+    start: list[Container] = field(default_factory=list)
     stop: list[str] = field(default_factory=list)
     """Containers that are not needed any more, in the order in which they go."""
 
@@ -42,7 +44,7 @@ class Plan:
 
 
 def plan(
-    pod: kinds.Pod,
+    pod: Pod,
     latest: Mapping[str, Record],
     *,
     now: datetime,
@@ -93,7 +95,7 @@ def plan(
     return made
 
 
-def is_sidecar(container: kinds.Container) -> bool:
+def is_sidecar(container: Container) -> bool:
     return container.restart_policy == "Always"
 
 
@@ -107,14 +109,14 @@ def next_delay(record: Record) -> float:
         return 0.0
     ran = 0.0
     if record.started_at:
-        ended, began = kinds.read_time(record.end.finished_at), kinds.read_time(record.started_at)
+        ended, began = read_time(record.end.finished_at), read_time(record.started_at)
         ran = (ended - began).total_seconds()
     if ran >= HEALTHY_SECONDS:
         return 0.0
     return min(max(record.delay * 2, FIRST_DELAY), LONGEST_DELAY)
 
 
-def stop_order(pod: kinds.Pod, latest: Mapping[str, Record]) -> list[list[str]]:
+def stop_order(pod: Pod, latest: Mapping[str, Record]) -> list[list[str]]:
     """Who is stopped when a pod ends: the containers together, then the sidecars one by one, last first."""
     others = [one.name for one in pod.spec.init_containers if not is_sidecar(one)]
     first = [name for name in (*(one.name for one in pod.spec.containers), *others) if _runs(latest, name)]
@@ -122,10 +124,10 @@ def stop_order(pod: kinds.Pod, latest: Mapping[str, Record]) -> list[list[str]]:
     return [*steps, *([name] for name in _sidecars(pod, latest))]
 
 
-def _again(made: Plan, container: kinds.Container, record: Record, now: datetime) -> None:
+def _again(made: Plan, container: Container, record: Record, now: datetime) -> None:
     assert record.end is not None
     delay = next_delay(record)
-    left = delay - (now - kinds.read_time(record.end.finished_at)).total_seconds()
+    left = delay - (now - read_time(record.end.finished_at)).total_seconds()
     if left <= 0:
         made.start.append(container)
         return
@@ -133,7 +135,7 @@ def _again(made: Plan, container: kinds.Container, record: Record, now: datetime
     made.again = left if made.again is None else min(made.again, left)
 
 
-def _sidecars(pod: kinds.Pod, latest: Mapping[str, Record]) -> list[str]:
+def _sidecars(pod: Pod, latest: Mapping[str, Record]) -> list[str]:
     names = [one.name for one in reversed(pod.spec.init_containers) if is_sidecar(one)]
     return [name for name in names if _runs(latest, name)]
 

@@ -10,8 +10,15 @@ from typing import Any
 import msgspec
 
 from localpv import errors
-from localpv.api import kinds
-from localpv.api.kinds import ContainerState, ContainerStatus, PodCondition, StateRunning, StateTerminated, StateWaiting
+from localpv.api.kinds.containers import (
+    Container,
+    ContainerState,
+    ContainerStatus,
+    StateRunning,
+    StateTerminated,
+    StateWaiting,
+)
+from localpv.api.kinds.pods import Pod, PodCondition, PodStatus
 from localpv.client.informer import Informer
 from localpv.client.objects import Objects, Patch
 from localpv.engine.kubelet import container_start, events, pod_actions
@@ -55,14 +62,14 @@ class World:
     """Of the pod that was acted on: what people wished since then is not seen to yet."""
 
 
-def status(pod: kinds.Pod, world: World) -> kinds.PodStatus:
+def status(pod: Pod, world: World) -> PodStatus:
     """The whole status; times of transitions that did not happen are those of the pod's present status."""
     inits = tuple(
         _container(one, world, pod.status.init_container_statuses, init=True) for one in pod.spec.init_containers
     )
     mains = tuple(_container(one, world, pod.status.container_statuses) for one in pod.spec.containers)
     phase = _phase(pod, inits, mains, world)
-    return kinds.PodStatus(
+    return PodStatus(
         observed_generation=max(world.generation, pod.status.observed_generation),
         phase=phase,
         reason=world.reason,
@@ -79,7 +86,7 @@ def status(pod: kinds.Pod, world: World) -> kinds.PodStatus:
 
 
 def _container(
-    container: kinds.Container, world: World, before: Sequence[ContainerStatus], *, init: bool = False
+    container: Container, world: World, before: Sequence[ContainerStatus], *, init: bool = False
 ) -> ContainerStatus:
     attempts = world.records.get(container.name, ())
     last = attempts[-1] if attempts else None
@@ -146,7 +153,7 @@ def _ended(one: ContainerStatus) -> StateTerminated | None:
     return one.state.terminated or (one.last_state.terminated if one.state.waiting is not None else None)
 
 
-def _phase(pod: kinds.Pod, inits: Sequence[ContainerStatus], mains: Sequence[ContainerStatus], world: World) -> str:
+def _phase(pod: Pod, inits: Sequence[ContainerStatus], mains: Sequence[ContainerStatus], world: World) -> str:
     if world.reason and world.over:
         return "Failed"
     if world.over:
@@ -165,7 +172,7 @@ def _phase(pod: kinds.Pod, inits: Sequence[ContainerStatus], mains: Sequence[Con
 
 
 def _conditions(
-    pod: kinds.Pod,
+    pod: Pod,
     phase: str,
     inits: Sequence[ContainerStatus],
     mains: Sequence[ContainerStatus],
@@ -196,7 +203,7 @@ def _conditions(
     return (*made, *(one for kind, one in before.items() if kind not in told))
 
 
-def _closed_gate(pod: kinds.Pod) -> tuple[str, str] | None:
+def _closed_gate(pod: Pod) -> tuple[str, str] | None:
     """Why the pod is not ready though its containers are: a condition of spec.readinessGates that does not hold."""
     statuses = {one.type: one.status for one in pod.status.conditions}
     for gate in pod.spec.readiness_gates:
@@ -213,7 +220,7 @@ def _complete(one: ContainerStatus) -> bool:
 
 
 def _condition(
-    kind: str, holds: bool, reason: str, message: str, before: PodCondition | None, now: str, pod: kinds.Pod
+    kind: str, holds: bool, reason: str, message: str, before: PodCondition | None, now: str, pod: Pod
 ) -> PodCondition:
     word = "True" if holds else "False"
     same = before is not None and before.status == word
@@ -227,7 +234,7 @@ def _condition(
     )
 
 
-def patch(pod: kinds.Pod, new: kinds.PodStatus) -> dict[str, Any]:
+def patch(pod: Pod, new: PodStatus) -> dict[str, Any]:
     """A strategic merge patch that makes the status what it should be, of this very pod."""
     body: dict[str, Any] = msgspec.to_builtins(new)
     for name in ("reason", "message", "podIP"):
@@ -248,7 +255,7 @@ def patch(pod: kinds.Pod, new: kinds.PodStatus) -> dict[str, Any]:
     return {"metadata": {"uid": pod.metadata.uid}, "status": body}
 
 
-def _was(pod: kinds.Pod, name: str) -> bool:
+def _was(pod: Pod, name: str) -> bool:
     return bool({"reason": pod.status.reason, "message": pod.status.message, "podIP": pod.status.pod_ip}[name])
 
 
@@ -258,8 +265,8 @@ class StatusWriter:
     def __init__(
         self,
         *,
-        objects: Objects[kinds.Pod],
-        pods: Informer[kinds.Pod],
+        objects: Objects[Pod],
+        pods: Informer[Pod],
         records: Records,
         host_ip: str,
         clock: Clock,
@@ -267,7 +274,7 @@ class StatusWriter:
         self._objects, self._pods, self._records = objects, pods, records
         self._host_ip, self._clock = host_ip, clock
 
-    async def remove(self, pod: kinds.Pod) -> None:
+    async def remove(self, pod: Pod) -> None:
         """Nothing of the pod is left here: its object goes too."""
         meta = pod.metadata
         try:
@@ -277,7 +284,7 @@ class StatusWriter:
 
     async def write(
         self,
-        pod: kinds.Pod,
+        pod: Pod,
         live: PodState,
         made: pod_actions.Plan,
         *,

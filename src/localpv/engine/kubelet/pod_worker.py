@@ -11,8 +11,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
 from typing import Protocol
 
-from localpv.api import kinds
-from localpv.api.kinds import StateWaiting
+from localpv.api.kinds.containers import Container, StateWaiting
+from localpv.api.kinds.meta import read_time
+from localpv.api.kinds.pods import Pod
 from localpv.engine.kubelet import bundle, etc_files, pod_actions
 from localpv.engine.kubelet.container_start import Starter
 from localpv.engine.kubelet.events import NoImage, NotStarted, PodEvents, RunError
@@ -41,12 +42,12 @@ FINISHED = ("Succeeded", "Failed")
 
 
 class Volumes(Protocol):
-    async def set_up(self, pod: kinds.Pod) -> Mapping[str, Prepared]: ...
+    async def set_up(self, pod: Pod) -> Mapping[str, Prepared]: ...
 
-    async def refresh(self, pod: kinds.Pod) -> None: ...
+    async def refresh(self, pod: Pod) -> None: ...
 
 
-Admit = Callable[[kinds.Pod], Awaitable[tuple[str, str] | None]]
+Admit = Callable[[Pod], Awaitable[tuple[str, str] | None]]
 """Why a pod that was put on this node cannot run here: a reason and a message; None when it can."""
 
 
@@ -56,7 +57,7 @@ class Worker:
     def __init__(
         self,
         *,
-        find: Callable[[str], kinds.Pod | None],
+        find: Callable[[str], Pod | None],
         volumes: Volumes,
         starter: Starter,
         supervisor: Supervisor,
@@ -92,7 +93,7 @@ class Worker:
             return await self._fail(pod, live, *refused, before=admission.REJECTED)
         return await self._advance(pod, live)
 
-    async def _advance(self, pod: kinds.Pod, live: PodState) -> Outcome:
+    async def _advance(self, pod: Pod, live: PodState) -> Outcome:
         """Bring the pod one step further."""
         uid = pod.metadata.uid
         unready: NotReady | None = None
@@ -144,7 +145,7 @@ class Worker:
         found = [wait for wait in waits if wait is not None]
         return LookAgain(after=max(min(found), 0.05)) if found else Done()
 
-    async def _prepare(self, pod: kinds.Pod, live: PodState) -> None:
+    async def _prepare(self, pod: Pod, live: PodState) -> None:
         """Volumes, then namespaces; NotReady when a volume cannot be served now, which the loop tries again."""
         uid = pod.metadata.uid
         if live.prepared is None:
@@ -161,7 +162,7 @@ class Worker:
             await self._runtime.sandboxes.make(folder, namespaces=names, host_name=host_name)
             live.sandbox = True
 
-    async def _go_on_with_taken_over(self, pod: kinds.Pod, live: PodState) -> None:
+    async def _go_on_with_taken_over(self, pod: Pod, live: PodState) -> None:
         """What `_start` does after the start, for containers whose start went on when we died in the middle of it."""
         for container in (*pod.spec.init_containers, *pod.spec.containers):
             record = self._records.latest(pod.metadata.uid).get(container.name)
@@ -171,7 +172,7 @@ class Worker:
                 await self._supervisor.started(pod, container, record, live)
                 await self._garbage.forget_old(record)
 
-    async def _start(self, pod: kinds.Pod, container: kinds.Container, live: PodState) -> None:
+    async def _start(self, pod: Pod, container: Container, live: PodState) -> None:
         assert live.prepared is not None
         attempts = self._records.of(pod.metadata.uid).get(container.name, [])
         delay = pod_actions.next_delay(attempts[-1]) if attempts else 0.0
@@ -188,7 +189,7 @@ class Worker:
         await self._supervisor.started(pod, container, record, live)
         await self._garbage.forget_old(record)
 
-    def _plan(self, pod: kinds.Pod, live: PodState) -> pod_actions.Plan:
+    def _plan(self, pod: Pod, live: PodState) -> pod_actions.Plan:
         def started(record: Record) -> bool:
             watched = live.watched.get(record.id)
             return watched is not None and watched.health.started
@@ -196,7 +197,7 @@ class Worker:
         latest = self._records.latest(pod.metadata.uid)
         return pod_actions.plan(pod, latest, now=self._clock.now(), boot=self._starter.node.boot, started=started)
 
-    async def _fail(self, pod: kinds.Pod, live: PodState, reason: str, message: str, *, before: str = "") -> Outcome:
+    async def _fail(self, pod: Pod, live: PodState, reason: str, message: str, *, before: str = "") -> Outcome:
         """The pod as a whole has failed: end what runs, then say so."""
         if self._stop_next(pod, live, self._grace(pod)):
             return Done()
@@ -206,7 +207,7 @@ class Worker:
         self._events.whole(pod, reason, message)
         return await self._settle(pod, live)
 
-    async def _settle(self, pod: kinds.Pod, live: PodState) -> Outcome:
+    async def _settle(self, pod: Pod, live: PodState) -> Outcome:
         """A pod that has finished keeps its logs and nothing else."""
         if live.settled or self._stop_next(pod, live, self._grace(pod)):
             return Done()
@@ -214,10 +215,10 @@ class Worker:
         live.settled, live.prepared, live.sandbox = True, None, False
         return Done()
 
-    async def _wind_up(self, pod: kinds.Pod, live: PodState) -> Outcome:
+    async def _wind_up(self, pod: Pod, live: PodState) -> Outcome:
         """A pod that is being deleted: its containers, its volumes, then the object itself."""
         assert pod.metadata.deletion_timestamp is not None
-        left = kinds.read_time(pod.metadata.deletion_timestamp) - self._clock.now()
+        left = read_time(pod.metadata.deletion_timestamp) - self._clock.now()
         if self._stop_next(pod, live, max(left.total_seconds(), FORCED_SECONDS)):
             await self._status.write(pod, live, self._plan(pod, live))
             return Done()
@@ -244,7 +245,7 @@ class Worker:
         self._live.pop(uid, None)
         return Done()
 
-    def _stop_next(self, pod: kinds.Pod, live: PodState, grace: float) -> bool:
+    def _stop_next(self, pod: Pod, live: PodState, grace: float) -> bool:
         """Order the next containers to end; whether any is left."""
         latest = self._records.latest(pod.metadata.uid)
         steps = pod_actions.stop_order(pod, latest)
@@ -252,29 +253,29 @@ class Worker:
             self._stop(pod, live, latest[name], grace, f"Stopping container {name}")
         return bool(steps)
 
-    def _stop(self, pod: kinds.Pod, live: PodState, record: Record, grace: float, message: str) -> None:
+    def _stop(self, pod: Pod, live: PodState, record: Record, grace: float, message: str) -> None:
         if self._supervisor.stop(pod, record, live, grace):
             self._events.killing(pod, record.container, message)
 
-    async def _refused(self, pod: kinds.Pod) -> tuple[str, str] | None:
+    async def _refused(self, pod: Pod) -> tuple[str, str] | None:
         """Asked once, before anything of the pod is on this machine."""
         if self._admit is None or pod.status.start_time or self._records.of(pod.metadata.uid):
             return None
         return await self._admit(pod)
 
-    def _overdue(self, pod: kinds.Pod) -> tuple[str, str] | None:
+    def _overdue(self, pod: Pod) -> tuple[str, str] | None:
         left = self._until_overdue(pod)
         if left is None or left > 0:
             return None
         return "DeadlineExceeded", "Pod was active on the node longer than the specified deadline"
 
-    def _until_overdue(self, pod: kinds.Pod) -> float | None:
+    def _until_overdue(self, pod: Pod) -> float | None:
         started, seconds = pod.status.start_time, pod.spec.active_deadline_seconds
         if started is None or seconds is None:
             return None
-        return (kinds.read_time(started) + timedelta(seconds=seconds) - self._clock.now()).total_seconds()
+        return (read_time(started) + timedelta(seconds=seconds) - self._clock.now()).total_seconds()
 
-    def _grace(self, pod: kinds.Pod, container: str = "", probe: str = "") -> float:
+    def _grace(self, pod: Pod, container: str = "", probe: str = "") -> float:
         """How long containers have to end; a probe may give its own container another time."""
         seconds = pod.spec.termination_grace_period_seconds
         if (spec := container_of(pod, container)) is not None:

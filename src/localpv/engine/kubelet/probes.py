@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from localpv import errors
-from localpv.api import kinds
+from localpv.api.kinds.containers import Container, HTTPGetAction, Probe
 from localpv.host.containers import Bundle, Containers
 from localpv.host.sandboxes import Sandboxes
 from localpv.runtime.clock import Clock
@@ -59,12 +59,12 @@ class Health:
     """Which probe has given it up."""
 
 
-def fresh(container: kinds.Container) -> Health:
+def fresh(container: Container) -> Health:
     """A container without probes has started when it runs, and is ready then."""
     return Health(started=container.startup_probe is None, ready=container.readiness_probe is None)
 
 
-def has_probes(container: kinds.Container) -> bool:
+def has_probes(container: Container) -> bool:
     return any((container.startup_probe, container.readiness_probe, container.liveness_probe))
 
 
@@ -78,7 +78,7 @@ class Prober:
 
     async def run(
         self,
-        container: kinds.Container,
+        container: Container,
         bundle: Bundle,
         sandbox: Path,
         health: Health,
@@ -98,7 +98,7 @@ class Prober:
             if container.liveness_probe is not None:
                 group.create_task(watch.liveness(container.liveness_probe))
 
-    async def ask(self, probe: kinds.Probe, container: kinds.Container, bundle: Bundle, sandbox: Path) -> str:
+    async def ask(self, probe: Probe, container: Container, bundle: Bundle, sandbox: Path) -> str:
         """Empty when the probe is content, else what is wrong."""
         seconds = float(max(probe.timeout_seconds, 1))
         try:
@@ -124,27 +124,27 @@ class Prober:
 @dataclass(slots=True)
 class _Watch:
     prober: Prober
-    container: kinds.Container
+    container: Container
     bundle: Bundle
     sandbox: Path
     health: Health
     changed: Callable[[], None]
     unhealthy: Unhealthy
 
-    async def start_up(self, probe: kinds.Probe) -> None:
+    async def start_up(self, probe: Probe) -> None:
         if await self._until(probe, "Startup"):
             self.health.started = True
         else:
             self.health.dead = "startup"
         self.changed()
 
-    async def liveness(self, probe: kinds.Probe) -> None:
+    async def liveness(self, probe: Probe) -> None:
         while await self._until(probe, "Liveness", failing=True):
             pass
         self.health.dead = "liveness"
         self.changed()
 
-    async def readiness(self, probe: kinds.Probe) -> None:
+    async def readiness(self, probe: Probe) -> None:
         await self.prober.clock.sleep(probe.initial_delay_seconds)
         good = bad = 0
         while True:
@@ -160,7 +160,7 @@ class _Watch:
                 self.changed()
             await self.prober.clock.sleep(max(probe.period_seconds, 1))
 
-    async def _until(self, probe: kinds.Probe, name: str, *, failing: bool = False) -> bool:
+    async def _until(self, probe: Probe, name: str, *, failing: bool = False) -> bool:
         """True at the first success (of a liveness probe: never), False after too many failures in a row."""
         await self.prober.clock.sleep(probe.initial_delay_seconds)
         bad = 0
@@ -173,14 +173,14 @@ class _Watch:
                 return False
             await self.prober.clock.sleep(max(probe.period_seconds, 1))
 
-    async def _ask(self, probe: kinds.Probe, name: str) -> str:
+    async def _ask(self, probe: Probe, name: str) -> str:
         wrong = await self.prober.ask(probe, self.container, self.bundle, self.sandbox)
         if wrong:
             self.unhealthy(name, wrong)
         return wrong
 
 
-def _port(port: int | str, container: kinds.Container) -> int:
+def _port(port: int | str, container: Container) -> int:
     if isinstance(port, int) or port.isdecimal():
         return int(port)
     named = next((one.container_port for one in container.ports if one.name == port), None)
@@ -189,7 +189,7 @@ def _port(port: int | str, container: kinds.Container) -> int:
     return named
 
 
-def _http(get: kinds.HTTPGetAction, port: int, seconds: float) -> str:
+def _http(get: HTTPGetAction, port: int, seconds: float) -> str:
     host = get.host or "127.0.0.1"
     connection: http.client.HTTPConnection
     if get.scheme.upper() == "HTTPS":

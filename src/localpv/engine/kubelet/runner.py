@@ -7,7 +7,7 @@ import logging
 from collections.abc import Coroutine, Iterable
 from typing import Any, Protocol
 
-from localpv.api import kinds
+from localpv.api.kinds.pods import Pod
 from localpv.client.client import Client
 from localpv.client.informer import Informer
 from localpv.engine.kubelet import container_start, garbage_collection, pod_worker
@@ -48,7 +48,7 @@ class PodRunner:
         self,
         client: Client,
         *,
-        informer: Informer[kinds.Pod],
+        informer: Informer[Pod],
         node: NodeFacts,
         runtime: ContainerRuntime,
         volumes: Volumes,
@@ -94,7 +94,7 @@ class PodRunner:
             clock=clock,
         )
         status = StatusWriter(
-            objects=client.objects(kinds.Pod), pods=informer, records=self.records, host_ip=node.host_ip, clock=clock
+            objects=client.objects(Pod), pods=informer, records=self.records, host_ip=node.host_ip, clock=clock
         )
         self._worker = Worker(
             find=self._find,
@@ -122,12 +122,12 @@ class PodRunner:
                 self._queue.add(uid)
             await self._controller.run()
 
-    def _changed(self, old: kinds.Pod | None, new: kinds.Pod | None) -> None:
+    def _changed(self, old: Pod | None, new: Pod | None) -> None:
         for pod in (old, new):
             if pod is not None:
                 self._queue.add(pod.metadata.uid)
 
-    def _find(self, uid: str) -> kinds.Pod | None:
+    def _find(self, uid: str) -> Pod | None:
         return next(iter(self.pods.find(BY_UID, uid)), None)
 
     def _own(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -135,7 +135,7 @@ class PodRunner:
         return self._tasks.create_task(_guarded(work))
 
 
-def _uid_of(pod: kinds.Pod) -> Iterable[str]:
+def _uid_of(pod: Pod) -> Iterable[str]:
     return (pod.metadata.uid,)
 
 

@@ -16,7 +16,8 @@ from typing import Any
 
 import msgspec
 
-from localpv.api import kinds
+from localpv.api.kinds.containers import Container, SecurityProfile
+from localpv.api.kinds.pods import Pod
 from localpv.engine.kubelet.events import BadConfig
 
 RUNTIME_DEFAULT, LOCALHOST, UNCONFINED = "RuntimeDefault", "Localhost", "Unconfined"
@@ -125,9 +126,7 @@ _VIRTUAL_MACHINES = 40
 """The address family of sockets to hypervisors, which knows nothing of network namespaces."""
 
 
-def profile_of(
-    pod: kinds.Pod, container: kinds.Container, *, capabilities: Collection[str], folder: Path
-) -> dict[str, Any] | None:
+def profile_of(pod: Pod, container: Container, *, capabilities: Collection[str], folder: Path) -> dict[str, Any] | None:
     """`linux.seccomp` of a container with these capabilities; None for one that may call everything.
 
     `folder` holds the profiles that `Localhost` names.
@@ -140,7 +139,7 @@ def profile_of(
     return runtime_default(capabilities)
 
 
-def choice(pod: kinds.Pod, container: kinds.Container) -> kinds.SecurityProfile | None:
+def choice(pod: Pod, container: Container) -> SecurityProfile | None:
     """What the container asks for, or else its pod. Neither does: everything is allowed, as a kubelet has it."""
     own, whole = container.security_context, pod.spec.security_context
     if own is not None and own.privileged:

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from localpv.api import kinds
+from localpv.api.kinds.containers import Container, SecurityContext
+from localpv.api.kinds.pods import Pod, PodSecurityContext
 from localpv.engine.kubelet.events import BadConfig
 
 DEFAULT_CAPABILITIES = (
@@ -43,10 +44,10 @@ class User:
     groups: tuple[int, ...] = ()
 
 
-def user_of(pod: kinds.Pod, container: kinds.Container, *, image_user: str, root: Path) -> User:
+def user_of(pod: Pod, container: Container, *, image_user: str, root: Path) -> User:
     """Who runs the container: its own word, the pod's, or the image's; `root` is the unpacked image."""
-    own = container.security_context or kinds.SecurityContext()
-    whole = pod.spec.security_context or kinds.PodSecurityContext()
+    own = container.security_context or SecurityContext()
+    whole = pod.spec.security_context or PodSecurityContext()
     wanted = own.run_as_user if own.run_as_user is not None else whole.run_as_user
     group = own.run_as_group if own.run_as_group is not None else whole.run_as_group
     accounts = _Accounts(root)
@@ -70,7 +71,7 @@ def user_of(pod: kinds.Pod, container: kinds.Container, *, image_user: str, root
     return User(uid=uid, gid=gid, groups=tuple(dict.fromkeys(one for one in groups if one != gid)))
 
 
-def _refuse_root(pod: kinds.Pod, container: kinds.Container, uid: int, *, named: bool) -> None:
+def _refuse_root(pod: Pod, container: Container, uid: int, *, named: bool) -> None:
     own = container.security_context
     not_root = own.run_as_non_root if own is not None else None
     if not_root is None and pod.spec.security_context is not None:
@@ -92,7 +93,7 @@ def _refuse_root(pod: kinds.Pod, container: kinds.Container, uid: int, *, named:
         )
 
 
-def capabilities(security: kinds.SecurityContext | None) -> tuple[str, ...]:
+def capabilities(security: SecurityContext | None) -> tuple[str, ...]:
     """What the container may do, as far as we may ourselves."""
     held = _held()
     if security is None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from localpv import errors
-from localpv.api import kinds
+from localpv.api.kinds.pods import Pod
 from localpv.engine.kubelet import access, pod_actions
 from localpv.engine.kubelet.garbage_collection import GarbageCollector, Volumes
 from localpv.engine.kubelet.paths import Places
@@ -45,7 +45,7 @@ class Shutdown:
         sandboxes: Sandboxes,
         layers: Layers,
         volumes: Volumes,
-        pods: Mapping[str, kinds.Pod],
+        pods: Mapping[str, Pod],
         clock: Clock,
         say: Callable[[str], None],
         grace_seconds: float | None = None,
@@ -102,7 +102,7 @@ class Shutdown:
             return f"{name}: {error.message}"
         return ""
 
-    async def _stop(self, uid: str, pod: kinds.Pod | None, live: PodState, grace: float) -> None:
+    async def _stop(self, uid: str, pod: Pod | None, live: PodState, grace: float) -> None:
         deadline = self._clock.monotonic() + grace
         await self._garbage.collect(uid, pod, live)
         while self._next(uid, pod, live, deadline - self._clock.monotonic()):
@@ -110,7 +110,7 @@ class Shutdown:
             self._changed[uid].clear()
             await self._garbage.collect(uid, pod, live)
 
-    def _next(self, uid: str, pod: kinds.Pod | None, live: PodState, grace: float) -> bool:
+    def _next(self, uid: str, pod: Pod | None, live: PodState, grace: float) -> bool:
         """Order the next containers of a pod to end; whether any is left."""
         latest = {name: record for name, record in self._records.latest(uid).items() if record.running}
         steps = pod_actions.stop_order(pod, latest) if pod is not None else []
@@ -131,7 +131,7 @@ class Shutdown:
                     raise
             await self._clock.sleep(AGAIN_SECONDS)
 
-    def _grace_of(self, pod: kinds.Pod | None) -> float:
+    def _grace_of(self, pod: Pod | None) -> float:
         if self._grace is not None:
             return self._grace
         seconds = pod.spec.termination_grace_period_seconds if pod is not None else None

@@ -11,7 +11,8 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from localpv.api import kinds
+from localpv.api.kinds.containers import Container, LifecycleHandler, Probe, StateWaiting
+from localpv.api.kinds.pods import Pod
 from localpv.engine.kubelet import probes, termination
 from localpv.engine.kubelet.paths import Places
 from localpv.engine.kubelet.probes import Health, Prober
@@ -45,7 +46,7 @@ class PodState:
 
     prepared: Mapping[str, Prepared] | None = None
     sandbox: bool = False
-    waiting: dict[str, kinds.StateWaiting] = field(default_factory=dict)
+    waiting: dict[str, StateWaiting] = field(default_factory=dict)
     """Why containers could not be started at the last try."""
 
     watched: dict[str, Watched] = field(default_factory=dict)
@@ -89,14 +90,14 @@ class Supervisor:
         self._recorder, self._clock = recorder, clock
         self._wake, self._own = wake, own
 
-    def watch_all(self, pod: kinds.Pod, live: PodState) -> None:
+    def watch_all(self, pod: Pod, live: PodState) -> None:
         """Watch every container of a pod that runs and is not watched yet: those from before a restart of ours."""
         by_name = {one.name: one for one in (*pod.spec.init_containers, *pod.spec.containers)}
         for record in self._records.latest(pod.metadata.uid).values():
             if record.running and record.id not in live.watched and record.container in by_name:
                 self.watch(pod, by_name[record.container], record, live)
 
-    def watch(self, pod: kinds.Pod, container: kinds.Container, record: Record, live: PodState) -> None:
+    def watch(self, pod: Pod, container: Container, record: Record, live: PodState) -> None:
         """Be told when a container ends, and probe it until then."""
         watched = self._watch(record, live, probes.fresh(container))
         if not probes.has_probes(container):
@@ -138,7 +139,7 @@ class Supervisor:
         live.watched[record.id] = watched
         return watched
 
-    async def started(self, pod: kinds.Pod, container: kinds.Container, record: Record, live: PodState) -> None:
+    async def started(self, pod: Pod, container: Container, record: Record, live: PodState) -> None:
         """Run the hook after the start; a container whose hook fails is ended."""
         hook = container.lifecycle.post_start if container.lifecycle is not None else None
         if hook is None or await self._hook(hook, container, record, HOOK_SECONDS):
@@ -146,20 +147,18 @@ class Supervisor:
         self._recorder.event(pod, "FailedPostStartHook", "PostStartHook failed", warning=True)
         self.stop(pod, record, live, float(pod.spec.termination_grace_period_seconds or 30))
 
-    async def _hook(
-        self, hook: kinds.LifecycleHandler, container: kinds.Container, record: Record, seconds: float
-    ) -> bool:
+    async def _hook(self, hook: LifecycleHandler, container: Container, record: Record, seconds: float) -> bool:
         if hook.sleep is not None:
             await self._clock.sleep(hook.sleep.seconds)
             return True
-        probe = kinds.Probe(exec=hook.exec, http_get=hook.http_get, timeout_seconds=max(int(seconds), 1))
+        probe = Probe(exec=hook.exec, http_get=hook.http_get, timeout_seconds=max(int(seconds), 1))
         sandbox = self._places.sandbox(record.pod_uid)
         wrong = await self._prober.ask(probe, container, self._records.bundle(record), sandbox)
         if wrong:
             log.info("hook failed id=%s reason=%s", record.id, wrong)
         return not wrong
 
-    def stop(self, pod: kinds.Pod | None, record: Record, live: PodState, grace: float) -> bool:
+    def stop(self, pod: Pod | None, record: Record, live: PodState, grace: float) -> bool:
         """Begin to end a container, or hurry it; True when it has just begun."""
         deadline = self._clock.monotonic() + grace
         watched = live.watched.get(record.id)
@@ -177,7 +176,7 @@ class Supervisor:
         self._own(self._see_through(pod, record, watched.stop))
         return True
 
-    async def _see_through(self, pod: kinds.Pod | None, record: Record, stop: Stop) -> None:
+    async def _see_through(self, pod: Pod | None, record: Record, stop: Stop) -> None:
         container = container_of(pod, record.container)
         handler = container.lifecycle.pre_stop if container is not None and container.lifecycle is not None else None
 
@@ -193,7 +192,7 @@ class Supervisor:
         self._wake(record.pod_uid)
 
 
-def container_of(pod: kinds.Pod | None, name: str) -> kinds.Container | None:
+def container_of(pod: Pod | None, name: str) -> Container | None:
     """The container of that name in the spec of a pod; None also without the pod."""
     every = (*pod.spec.containers, *pod.spec.init_containers) if pod is not None else ()
     return next((one for one in every if one.name == name), None)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from localpv.api import kinds
+from localpv.api.kinds.containers import Container
 from localpv.engine.kubelet import logs
 from localpv.engine.kubelet.records import End
 from localpv.host.containers import Bundle, Containers, Seen
@@ -46,7 +46,7 @@ def end_of(seen: Seen, *, message: str, now: str) -> End:
     return End(exit_code=seen.exit_code, reason=reason, message=message, finished_at=at)
 
 
-def end_message(folder: Path, log: Path, container: kinds.Container | None, *, failed: bool) -> str:
+def end_message(folder: Path, log: Path, container: Container | None, *, failed: bool) -> str:
     """What the container wrote to its termination log, or the end of its log where the pod asks for that."""
     said = _tail(folder / "termination-log", MESSAGE_BYTES)
     policy = container.termination_message_policy if container is not None else ""

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from localpv.api import kinds, well_known
+from localpv.api import well_known
+from localpv.api.kinds.containers import Container, Lifecycle, SecurityContext, SecurityProfile
+from localpv.api.kinds.pods import Pod, PodSecurityContext
 from localpv.engine.kubelet import etc_files, seccomp
 from localpv.host.containers import Features
 
@@ -33,18 +35,18 @@ Refusal = tuple[str, str]
 """A reason and a message."""
 
 
-def refusal(pod: kinds.Pod, *, features: Features) -> Refusal | None:
+def refusal(pod: Pod, *, features: Features) -> Refusal | None:
     """Why the pod cannot run here as it asks to; None when it can."""
     return next(_refusals(pod, features), None)
 
 
-def sysctls(pod: kinds.Pod) -> dict[str, str]:
+def sysctls(pod: Pod) -> dict[str, str]:
     """Kernel parameters of the pod, as the runtime names them."""
     context = pod.spec.security_context
     return {one.name.replace("/", "."): one.value for one in (context.sysctls if context is not None else ())}
 
 
-def _refusals(pod: kinds.Pod, features: Features) -> Iterator[Refusal]:
+def _refusals(pod: Pod, features: Features) -> Iterator[Refusal]:
     spec = pod.spec
     for name in sysctls(pod):
         if name not in SAFE_SYSCTLS:
@@ -67,9 +69,9 @@ def _refusals(pod: kinds.Pod, features: Features) -> Iterator[Refusal]:
         yield from _of_container(pod, container, features)
 
 
-def _of_container(pod: kinds.Pod, container: kinds.Container, features: Features) -> Iterator[Refusal]:
-    own = container.security_context or kinds.SecurityContext()
-    whole = pod.spec.security_context or kinds.PodSecurityContext()
+def _of_container(pod: Pod, container: Container, features: Features) -> Iterator[Refusal]:
+    own = container.security_context or SecurityContext()
+    whole = pod.spec.security_context or PodSecurityContext()
     where = f"container {container.name}: "
     if _wants_app_armor(pod, container, own.app_armor_profile or whole.app_armor_profile):
         yield APP_ARMOR, f"Cannot enforce AppArmor: {where}profiles are not applied on this node"
@@ -89,7 +91,7 @@ def _of_container(pod: kinds.Pod, container: kinds.Container, features: Features
         probe = getattr(container, name)
         if probe is not None and probe.grpc is not None:
             yield _unsupported(f"{where}a probe by gRPC; use exec, httpGet or tcpSocket")
-    hooks = container.lifecycle or kinds.Lifecycle()
+    hooks = container.lifecycle or Lifecycle()
     if any(hook is not None and hook.tcp_socket is not None for hook in (hooks.post_start, hooks.pre_stop)):
         yield _unsupported(f"{where}a lifecycle hook by tcpSocket; use exec, httpGet or sleep")
     if container.resources.claims or container.restart_policy_rules:
@@ -100,7 +102,7 @@ def _of_container(pod: kinds.Pod, container: kinds.Container, features: Features
             yield _unsupported(f"{where}env {variable.name} from a file (fileKeyRef)")
 
 
-def _wants_app_armor(pod: kinds.Pod, container: kinds.Container, profile: kinds.SecurityProfile | None) -> bool:
+def _wants_app_armor(pod: Pod, container: Container, profile: SecurityProfile | None) -> bool:
     if profile is not None:
         return profile.type != seccomp.UNCONFINED
     annotated = pod.metadata.annotations.get(f"{well_known.APPARMOR_PREFIX}{container.name}", "")

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from localpv.api import taints
-from localpv.api.kinds import Node, Pod
+from localpv.api.kinds.cluster import Node
+from localpv.api.kinds.pods import Pod
 from localpv.engine.scheduler import filter_messages, filters, resources
 from localpv.engine.scheduler.node_info import FINISHED, NodeInfo
 from localpv.engine.scheduler.pod_info import PodInfo

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from localpv.api.kinds import PersistentVolume, PersistentVolumeClaim
+from localpv.api.kinds.volumes import PersistentVolume, PersistentVolumeClaim
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from localpv import errors
-from localpv.api.kinds import Node, PersistentVolume, PersistentVolumeClaim, Pod
+from localpv.api.kinds.cluster import Node
+from localpv.api.kinds.pods import Pod
+from localpv.api.kinds.volumes import PersistentVolume, PersistentVolumeClaim
 from localpv.engine.scheduler import claims
 from localpv.engine.scheduler.assume_cache import Plan
 from localpv.engine.scheduler.listers import Listers

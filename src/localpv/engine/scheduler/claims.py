@@ -6,7 +6,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from localpv.api import well_known
-from localpv.api.kinds import Node, PersistentVolume, PersistentVolumeClaim, StorageClass, TopologySelectorTerm
+from localpv.api.kinds.cluster import Node
+from localpv.api.kinds.volumes import PersistentVolume, PersistentVolumeClaim, StorageClass, TopologySelectorTerm
 from localpv.engine.scheduler import filter_messages
 from localpv.engine.scheduler.assume_cache import AssumeCache, Binding, Plan
 from localpv.engine.scheduler.filter_messages import ClusterEvent

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
-from localpv.api.kinds import Node, PersistentVolumeClaim, Pod
+from localpv.api.kinds.cluster import Node
+from localpv.api.kinds.pods import Pod
+from localpv.api.kinds.volumes import PersistentVolumeClaim
 from localpv.engine.scheduler import filters
 from localpv.engine.scheduler.node_info import FINISHED, NodeInfo
 from localpv.engine.scheduler.pod_info import PodInfo, claims_of

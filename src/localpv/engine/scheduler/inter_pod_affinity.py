@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from localpv.api import selectors
-from localpv.api.kinds import LabelSelector, Node, Pod, PodAffinity, PodAffinityTerm
+from localpv.api.kinds.cluster import Node
+from localpv.api.kinds.pods import Pod, PodAffinity, PodAffinityTerm
+from localpv.api.kinds.volumes import LabelSelector
 from localpv.api.selectors import Operator, Requirement
 from localpv.engine.scheduler import filter_messages
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from localpv.api.kinds import Namespace, Node, PersistentVolume, Pod, StorageClass
+from localpv.api.kinds.cluster import Namespace, Node
 from localpv.api.kinds.meta import NOTHING
+from localpv.api.kinds.pods import Pod
+from localpv.api.kinds.volumes import PersistentVolume, StorageClass
 from localpv.engine.scheduler.assume_cache import AssumeCache
 from localpv.engine.scheduler.claims import Storage
 from localpv.engine.scheduler.node_info import NodeInfos

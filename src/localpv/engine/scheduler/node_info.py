@@ -9,7 +9,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from localpv.api.kinds import Node, Pod
+from localpv.api.kinds.cluster import Node
+from localpv.api.kinds.pods import Pod
 from localpv.engine.scheduler import resources
 from localpv.engine.scheduler.pod_info import HostPort, PodInfo
 

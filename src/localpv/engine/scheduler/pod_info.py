@@ -9,8 +9,9 @@ from typing import NamedTuple
 import msgspec
 
 from localpv.api import selectors
-from localpv.api.kinds import Affinity, Node, Pod, Toleration
+from localpv.api.kinds.cluster import Node
 from localpv.api.kinds.meta import NOTHING
+from localpv.api.kinds.pods import Affinity, Pod, Toleration
 from localpv.api.node_selector import NodeSelector
 from localpv.engine.scheduler import inter_pod_affinity, resources
 from localpv.engine.scheduler.inter_pod_affinity import Term

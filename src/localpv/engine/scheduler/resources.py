@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 
-from localpv.api.kinds import Container, Node, Pod
+from localpv.api.kinds.cluster import Node
+from localpv.api.kinds.containers import Container
+from localpv.api.kinds.pods import Pod
 from localpv.api.quantity import Quantity
 
 Amounts = Mapping[str, int]

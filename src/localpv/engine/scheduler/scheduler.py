@@ -10,7 +10,9 @@ import asyncio
 import logging
 
 from localpv import errors
-from localpv.api.kinds import Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
+from localpv.api.kinds.cluster import Namespace, Node
+from localpv.api.kinds.pods import Pod
+from localpv.api.kinds.volumes import PersistentVolume, PersistentVolumeClaim, StorageClass
 from localpv.client.client import Client
 from localpv.engine.scheduler import schedule_one
 from localpv.engine.scheduler.bind_cycle import BIND_SECONDS, BindCycle, Bound, Later, Lost

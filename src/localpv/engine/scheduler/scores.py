@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import msgspec
 
 from localpv.api import taints
-from localpv.api.kinds import Node
+from localpv.api.kinds.cluster import Node
 from localpv.api.node_selector import NodeSelector
 from localpv.engine.scheduler import inter_pod_affinity, resources, topology_spread
 from localpv.engine.scheduler.inter_pod_affinity import NamespaceLabels

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from localpv.api import taints
-from localpv.api.kinds import Node
+from localpv.api.kinds.cluster import Node
 from localpv.engine.scheduler import filter_messages
 from localpv.engine.scheduler.node_info import NodeInfo, NodeInfos
 from localpv.engine.scheduler.pod_info import PodInfo, Spread

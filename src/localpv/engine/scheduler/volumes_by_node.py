@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from localpv.api import volume_affinity
-from localpv.api.kinds import Node, PersistentVolume, PersistentVolumeClaim, StorageClass
+from localpv.api.kinds.cluster import Node
+from localpv.api.kinds.volumes import PersistentVolume, PersistentVolumeClaim, StorageClass
 from localpv.volume import fit, volume_index
 from localpv.volume.volume_index import VolumeIndex
 

@@ -10,8 +10,10 @@ from __future__ import annotations
 import logging
 
 from localpv import errors
-from localpv.api import kinds, well_known
-from localpv.api.kinds import Kind, PersistentVolume, PersistentVolumeClaim, Pod
+from localpv.api import well_known
+from localpv.api.kinds.meta import Kind, write_time
+from localpv.api.kinds.pods import Pod
+from localpv.api.kinds.volumes import PersistentVolume, PersistentVolumeClaim
 from localpv.api.objects import Object
 from localpv.client.client import Client
 from localpv.client.objects import Patch
@@ -129,7 +131,7 @@ class Writes:
             "observedGeneration": pod.metadata.generation,
         }
         if known is None or known.status != "False":
-            condition["lastTransitionTime"] = kinds.write_time(self._clock.now())[:19] + "Z"
+            condition["lastTransitionTime"] = write_time(self._clock.now())[:19] + "Z"
         patch = {"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [condition]}}
         meta = pod.metadata
         try:

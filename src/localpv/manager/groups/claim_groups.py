@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from localpv import errors
 from localpv.api import well_known
-from localpv.api.kinds import PersistentVolume, PersistentVolumeClaim
+from localpv.api.kinds.volumes import PersistentVolume, PersistentVolumeClaim
 from localpv.volume import fit, placement_annotations
 from localpv.volume.placement_annotations import Spread
 from localpv.volume.volume_index import VolumeIndex

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from localpv.api import volume_affinity, well_known
-from localpv.api.kinds import Node, PersistentVolume, PersistentVolumeClaim
+from localpv.api.kinds.cluster import Node
+from localpv.api.kinds.volumes import PersistentVolume, PersistentVolumeClaim
 from localpv.volume import fit
 from localpv.volume.volume_index import VolumeIndex
 

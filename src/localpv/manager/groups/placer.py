@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from localpv import errors
-from localpv.api.kinds import Node, PersistentVolume, PersistentVolumeClaim, Pod
+from localpv.api.kinds.cluster import Node
+from localpv.api.kinds.pods import Pod
+from localpv.api.kinds.volumes import PersistentVolume, PersistentVolumeClaim
 from localpv.client.client import Client
 from localpv.manager.groups import claim_groups, node_choice
 from localpv.manager.groups.claim_groups import Party

@@ -12,7 +12,7 @@ import logging
 from typing import Any
 
 from localpv.api import well_known
-from localpv.api.kinds import PersistentVolume, PersistentVolumeClaim
+from localpv.api.kinds.volumes import PersistentVolume, PersistentVolumeClaim
 from localpv.client.client import Client
 from localpv.client.informer import Informer
 

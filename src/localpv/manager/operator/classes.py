@@ -17,9 +17,9 @@ import msgspec
 
 from localpv import errors
 from localpv.api import well_known
-from localpv.api.kinds import StorageClass
 from localpv.api.kinds.localstorage import LocalStorage
 from localpv.api.kinds.meta import Kind, Part, resource_of
+from localpv.api.kinds.volumes import StorageClass
 from localpv.api.resources import Resource
 from localpv.disk import labels
 from localpv.manager.operator.informers import Informers

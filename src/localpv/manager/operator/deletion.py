@@ -19,9 +19,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from localpv import errors
-from localpv.api import kinds
-from localpv.api.kinds import PersistentVolume
 from localpv.api.kinds.localstorage import LocalStorage
+from localpv.api.kinds.meta import read_time
+from localpv.api.kinds.volumes import PersistentVolume
 from localpv.disk import labels
 from localpv.manager.operator.informers import BY_STORAGE, Disk, Informers, Report
 from localpv.manager.operator.node_groups import PODS_SECONDS, SETTLE_SECONDS, NodeGroups
@@ -163,4 +163,4 @@ class Deletion:
 
     def _age(self, storage: LocalStorage) -> float:
         since = storage.metadata.deletion_timestamp
-        return (self._clock.now() - kinds.read_time(since)).total_seconds() if since else 0.0
+        return (self._clock.now() - read_time(since)).total_seconds() if since else 0.0

@@ -10,11 +10,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from localpv.api import kinds
-from localpv.api.kinds import ConfigMap, DaemonSet, Node, StorageClass
+from localpv.api.kinds.cluster import ConfigMap, Node
 from localpv.api.kinds.localdisk import LOCAL_DISKS, OfferedVolume
 from localpv.api.kinds.localstorage import LOCAL_STORAGE_NODES, LocalStorage, LocalStorageNodeSpec
-from localpv.api.kinds.meta import Kind, Part
+from localpv.api.kinds.meta import Kind, Part, read_time
+from localpv.api.kinds.volumes import StorageClass
+from localpv.api.kinds.workloads import DaemonSet
 from localpv.api.resources import Resource
 from localpv.client.client import Client
 from localpv.client.informer import SharedInformer
@@ -128,5 +129,5 @@ class Informers:
         ready = next((each for each in node.status.conditions if each.type == "Ready"), None)
         if ready is None or ready.status == "True" or not ready.last_transition_time:
             return False
-        since = kinds.read_time(ready.last_transition_time)
+        since = read_time(ready.last_transition_time)
         return (self.clock.now() - since).total_seconds() > AWAY_SECONDS

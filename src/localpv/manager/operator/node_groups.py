@@ -21,8 +21,10 @@ from collections.abc import Awaitable, Iterable
 import msgspec
 
 from localpv import errors
-from localpv.api.kinds import ConfigMap, DaemonSet, Node, Pod
+from localpv.api.kinds.cluster import ConfigMap, Node
 from localpv.api.kinds.localstorage import LocalStorage, NodeGroup
+from localpv.api.kinds.pods import Pod
+from localpv.api.kinds.workloads import DaemonSet
 from localpv.api.objects import Object
 from localpv.client.objects import Selection
 from localpv.config import local_storage

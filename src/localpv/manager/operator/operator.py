@@ -12,8 +12,10 @@ import logging
 from collections.abc import Callable
 
 from localpv import errors
-from localpv.api.kinds import ConfigMap, DaemonSet, Node, StorageClass
+from localpv.api.kinds.cluster import ConfigMap, Node
 from localpv.api.kinds.localstorage import LocalStorage
+from localpv.api.kinds.volumes import StorageClass
+from localpv.api.kinds.workloads import DaemonSet
 from localpv.client.client import Client
 from localpv.disk import labels
 from localpv.manager.operator import classes as storage_classes

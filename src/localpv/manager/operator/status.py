@@ -8,9 +8,9 @@ from datetime import datetime
 
 import msgspec
 
-from localpv.api import kinds
-from localpv.api.kinds import DaemonSet
 from localpv.api.kinds.localstorage import LocalStorage, LocalStorageStatus, StorageCondition
+from localpv.api.kinds.meta import write_time
+from localpv.api.kinds.workloads import DaemonSet
 from localpv.manager.operator.deletion import Waiting
 from localpv.manager.operator.tally import Tally
 from localpv.manager.operator.verdict import Verdict
@@ -117,5 +117,5 @@ def _since(storage: LocalStorage, wanted: StorageCondition, now: datetime) -> St
     """The condition, with the moment at which its status became what it is."""
     present = next((each for each in storage.status.conditions if each.type == wanted.type), None)
     same = present is not None and present.status == wanted.status
-    moment = present.last_transition_time if present is not None and same else kinds.write_time(now)[:19] + "Z"
+    moment = present.last_transition_time if present is not None and same else write_time(now)[:19] + "Z"
     return msgspec.structs.replace(wanted, observed_generation=storage.metadata.generation, last_transition_time=moment)

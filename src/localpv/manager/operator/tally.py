@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from localpv.api import taints
-from localpv.api.kinds import Node
+from localpv.api.kinds.cluster import Node
 from localpv.api.kinds.localstorage import NodeGroup, NodeSummary
 from localpv.config import local_storage
 from localpv.manager.operator.informers import Disk, Report

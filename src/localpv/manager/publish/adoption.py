@@ -7,7 +7,7 @@ import logging
 
 from localpv import errors
 from localpv.api import well_known
-from localpv.api.kinds import PersistentVolume
+from localpv.api.kinds.volumes import PersistentVolume
 from localpv.client.objects import Objects, Selection
 from localpv.config.settings import Configuration
 from localpv.disk import labels

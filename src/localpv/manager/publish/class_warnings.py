@@ -7,8 +7,9 @@ disk.
 
 from __future__ import annotations
 
-from localpv.api.kinds import Node, StorageClass
+from localpv.api.kinds.cluster import Node
 from localpv.api.kinds.localdisk import DiskKind, LocalDisk, VolumeMode
+from localpv.api.kinds.volumes import StorageClass
 from localpv.config import cleaners
 from localpv.config.settings import ClassSettings
 from localpv.disk import labels

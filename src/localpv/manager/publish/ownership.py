@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from localpv.api import well_known
-from localpv.api.kinds import PersistentVolume
 from localpv.api.kinds.localdisk import LocalDisk
+from localpv.api.kinds.volumes import PersistentVolume
 from localpv.disk import labels
 from localpv.manager.publish import names
 

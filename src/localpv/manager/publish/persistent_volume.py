@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 import msgspec
 
-from localpv.api import kinds, volume_affinity, well_known
+from localpv.api import volume_affinity, well_known
+from localpv.api.kinds.cluster import Node
 from localpv.api.kinds.localdisk import DiskKind, LocalDisk, VolumeMode
+from localpv.api.kinds.volumes import StorageClass
 from localpv.api.objects import Object
 from localpv.config.settings import ClassSettings, Configuration, Reclaim
 from localpv.disk import labels
@@ -27,8 +29,8 @@ def build(
     disk: LocalDisk,
     settings: ClassSettings,
     *,
-    storage_class: kinds.StorageClass,
-    node: kinds.Node,
+    storage_class: StorageClass,
+    node: Node,
     configuration: Configuration,
     name: str = "",
 ) -> Object | Refused:
@@ -80,9 +82,7 @@ def build(
     return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": metadata, "spec": volume}
 
 
-def _refusal(
-    disk: LocalDisk, settings: ClassSettings, *, node: kinds.Node, hostname: str, policy: str
-) -> Refused | None:
+def _refusal(disk: LocalDisk, settings: ClassSettings, *, node: Node, hostname: str, policy: str) -> Refused | None:
     spec = disk.spec
     if spec.node_name != node.metadata.name or spec.storage_class_name != settings.name:
         return Refused(
@@ -119,7 +119,7 @@ def _on_host(hostname: str) -> Object:
     return {"matchExpressions": [{"key": well_known.HOSTNAME, "operator": "In", "values": [hostname]}]}
 
 
-def _labels(node: kinds.Node, configuration: Configuration) -> dict[str, str]:
+def _labels(node: Node, configuration: Configuration) -> dict[str, str]:
     """Labels copied from the node, then those configured, then ours, which nobody may change."""
     copied = {key: node.metadata.labels[key] for key in configuration.node_labels_for_pv if key in node.metadata.labels}
     return copied | dict(configuration.labels_for_pv) | {labels.NODE: names.node_label(node.metadata.name)}

@@ -21,8 +21,8 @@ import time
 import msgspec
 
 from localpv import errors
-from localpv.api.kinds import PersistentVolume
 from localpv.api.kinds.localdisk import CleaningState, DiskIdentity, LocalDisk, OfferedVolume, Phase
+from localpv.api.kinds.volumes import PersistentVolume
 from localpv.api.objects import Object
 from localpv.disk import labels
 from localpv.disk.records import Records

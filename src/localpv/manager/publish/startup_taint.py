@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 
-from localpv.api.kinds import Node
+from localpv.api.kinds.cluster import Node
 from localpv.api.kinds.localdisk import LocalDisk
 from localpv.client.client import Client
 from localpv.client.objects import UntypedObjects

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from localpv.api import kinds
-from localpv.api.kinds import PersistentVolume
 from localpv.api.kinds.localdisk import CleaningState, LocalDisk, Phase
+from localpv.api.kinds.meta import read_time
+from localpv.api.kinds.volumes import PersistentVolume
 from localpv.disk import labels
 from localpv.manager import volumes
 
@@ -196,7 +196,7 @@ def _leaving(disk: LocalDisk, volume: PersistentVolume, policy: str) -> Action:
 def _used_since(volume: PersistentVolume, when: str | None) -> bool:
     """Whether the volume was bound or released after a moment: then by a claim that what was done before is not for."""
     changed = volume.status.last_phase_transition_time
-    return changed is not None and when is not None and kinds.read_time(changed) > kinds.read_time(when)
+    return changed is not None and when is not None and read_time(changed) > read_time(when)
 
 
 def _odd(volume: PersistentVolume, policy: str) -> Tell:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from localpv.api.kinds import PersistentVolume
 from localpv.api.kinds.localdisk import CleaningState, LocalDisk
+from localpv.api.kinds.volumes import PersistentVolume
 from localpv.disk import labels
 from localpv.manager import volumes as offers
 from localpv.manager.volumes import Volumes

@@ -18,9 +18,9 @@ from typing import Any
 import msgspec
 
 from localpv import errors
-from localpv.api.kinds import Job
 from localpv.api.kinds.localdisk import DiskKind, LocalDisk
 from localpv.api.kinds.meta import resource_of
+from localpv.api.kinds.workloads import Job
 from localpv.api.objects import Object
 from localpv.client.client import Client
 from localpv.client.informer import SharedInformer

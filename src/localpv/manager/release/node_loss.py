@@ -16,8 +16,10 @@ from collections.abc import Awaitable, Callable, Iterable
 from datetime import datetime
 
 from localpv import errors
-from localpv.api import kinds, volume_affinity, well_known
-from localpv.api.kinds import Node, PersistentVolume, PersistentVolumeClaim
+from localpv.api import volume_affinity, well_known
+from localpv.api.kinds.cluster import Node
+from localpv.api.kinds.meta import read_time, write_time
+from localpv.api.kinds.volumes import PersistentVolume, PersistentVolumeClaim
 from localpv.client.client import Client
 from localpv.config.settings import NodeLossPolicy
 from localpv.disk import labels
@@ -75,7 +77,7 @@ class NodeLoss:
             return Done()
         now, since = self._clock.now(), _lost_since(volume)
         if since is None:
-            await self._volumes.annotate(volume, labels.LOST_SINCE, kinds.write_time(now))
+            await self._volumes.annotate(volume, labels.LOST_SINCE, write_time(now))
             self._recorder.event(volume, "NodeLost", "No node has this volume any more.", warning=True)
             since = now
         grace = settings.node_loss.grace_seconds
@@ -158,7 +160,7 @@ def is_lost(volume: PersistentVolume, nodes: Iterable[Node]) -> bool:
 
 def _lost_since(volume: PersistentVolume) -> datetime | None:
     try:
-        since = kinds.read_time(volume.metadata.annotations.get(labels.LOST_SINCE, ""))
+        since = read_time(volume.metadata.annotations.get(labels.LOST_SINCE, ""))
     except ValueError:
         return None
     return since if since.tzinfo is not None else None

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from localpv.api import kinds
-from localpv.api.kinds import PersistentVolume
 from localpv.api.kinds.localdisk import Cleaning, CleaningState, LocalDisk
+from localpv.api.kinds.meta import read_time
+from localpv.api.kinds.volumes import PersistentVolume
 from localpv.observe.recorder import Recorder
 from localpv.runtime.clock import Clock
 
@@ -52,5 +52,5 @@ class Progress:
     def _seconds_to_long(self, cleaning: Cleaning) -> float | None:
         if cleaning.state != CleaningState.RUNNING or cleaning.started_at is None:
             return None
-        running = (self._clock.now() - kinds.read_time(cleaning.started_at)).total_seconds()
+        running = (self._clock.now() - read_time(cleaning.started_at)).total_seconds()
         return LONG_SECONDS - running

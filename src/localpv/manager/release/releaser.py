@@ -8,8 +8,8 @@ from collections.abc import Callable
 import msgspec
 
 from localpv import errors
-from localpv.api.kinds import PersistentVolume
 from localpv.api.kinds.localdisk import CleanOrder, DiskKind, LocalDisk, OfferedVolume, VolumeMode
+from localpv.api.kinds.volumes import PersistentVolume
 from localpv.disk.records import Records
 from localpv.manager.listers import Surroundings
 from localpv.manager.release import decision

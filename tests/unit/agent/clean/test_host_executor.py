@@ -16,8 +16,8 @@ from localpv.agent.clean import plans
 from localpv.agent.clean.executor import Target
 from localpv.agent.clean.host_executor import HostHands
 from localpv.agent.clean.paths import Place
-from localpv.api.kinds import ObjectMeta
 from localpv.api.kinds.localdisk import DiskIdentity, DiskKind, LocalDisk, LocalDiskSpec, LocalDiskStatus, VolumeMode
+from localpv.api.kinds.meta import ObjectMeta
 from localpv.config.settings import ClassSettings, Folder
 from localpv.disk import identity as identities
 from localpv.host import openat

@@ -19,7 +19,6 @@ from localpv.agent.clean.paths import Place
 from localpv.agent.clean.plans import Plan
 from localpv.agent.clean.reconciler import CleaningScope, Limits, Machine
 from localpv.agent.clean.slots import Slots
-from localpv.api.kinds import Kind, ObjectMeta
 from localpv.api.kinds.localdisk import (
     Cleaning,
     CleanOrder,
@@ -30,6 +29,7 @@ from localpv.api.kinds.localdisk import (
     LocalDiskStatus,
     VolumeMode,
 )
+from localpv.api.kinds.meta import Kind, ObjectMeta
 from localpv.config.settings import ClassSettings
 from localpv.disk.records import Ours, every_record
 from localpv.host.model.identity import Identity

@@ -13,7 +13,6 @@ from tests.unit.agent.discover.world import FOLDER, NODE, World, a_class, config
 
 from localpv import errors
 from localpv.agent.discover.discovery import AGAIN_SECONDS
-from localpv.api.kinds import ObjectMeta
 from localpv.api.kinds.localdisk import (
     Cleaning,
     DiskIdentity,
@@ -22,6 +21,7 @@ from localpv.api.kinds.localdisk import (
     LocalDiskStatus,
     OfferedVolume,
 )
+from localpv.api.kinds.meta import ObjectMeta
 from localpv.config.globs import NamePattern
 from localpv.disk.records.folder import FolderRecords
 from localpv.disk.records.names import disk_name

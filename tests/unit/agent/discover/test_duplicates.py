@@ -13,7 +13,6 @@ from localpv.agent.discover.entry import Place, Sighting
 from localpv.agent.discover.identities import Index
 from localpv.agent.discover.inventory import Roster
 from localpv.agent.discover.probe import Facts
-from localpv.api.kinds import ObjectMeta
 from localpv.api.kinds.localdisk import (
     CleanOrder,
     DiskIdentity,
@@ -22,6 +21,7 @@ from localpv.api.kinds.localdisk import (
     LocalDiskStatus,
     OfferedVolume,
 )
+from localpv.api.kinds.meta import ObjectMeta
 from localpv.host.folders import Entry, FileKind
 from localpv.host.model.devices import BlockDevice, DeviceNumber
 from localpv.host.model.identity import Identity

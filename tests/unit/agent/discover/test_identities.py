@@ -8,8 +8,8 @@ from hypothesis import strategies as some
 
 from localpv.agent.discover.entry import Place
 from localpv.agent.discover.identities import Index, contradictions, recorded_in
-from localpv.api.kinds import ObjectMeta
 from localpv.api.kinds.localdisk import DiskKind, LocalDisk, LocalDiskSpec, LocalDiskStatus
+from localpv.api.kinds.meta import ObjectMeta
 from localpv.disk import identity as wire
 from localpv.host.model.identity import Identity
 

@@ -13,7 +13,6 @@ from localpv.agent.discover import phase
 from localpv.agent.discover.entry import Sighting
 from localpv.agent.discover.probe import NOTHING, Facts
 from localpv.agent.discover.rules import Verdict
-from localpv.api.kinds import ObjectMeta
 from localpv.api.kinds.localdisk import (
     Cleaning,
     CleanOrder,
@@ -25,6 +24,7 @@ from localpv.api.kinds.localdisk import (
     OfferedVolume,
     VolumeMode,
 )
+from localpv.api.kinds.meta import ObjectMeta
 from localpv.host.folders import Entry, FileKind
 from localpv.host.model.devices import BlockDevice, DeviceNumber, Medium
 from localpv.host.model.identity import Identity

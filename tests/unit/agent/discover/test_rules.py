@@ -13,7 +13,6 @@ from localpv.agent.discover import rules
 from localpv.agent.discover.entry import Sighting
 from localpv.agent.discover.probe import Facts
 from localpv.agent.discover.rules import Case
-from localpv.api.kinds import ObjectMeta
 from localpv.api.kinds.localdisk import (
     Cleaning,
     DiskIdentity,
@@ -22,6 +21,7 @@ from localpv.api.kinds.localdisk import (
     LocalDiskStatus,
     OfferedVolume,
 )
+from localpv.api.kinds.meta import ObjectMeta
 from localpv.config.cleaners import Cleaner
 from localpv.config.settings import ClassSettings, DeviceFilter
 from localpv.host.contents import BLANK, Contents, of_names

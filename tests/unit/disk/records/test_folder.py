@@ -201,7 +201,7 @@ WRITER = textwrap.dedent(
     """
     import asyncio, sys
     from pathlib import Path
-    from localpv.api.kinds import ObjectMeta
+    from localpv.api.kinds.meta import ObjectMeta
     from localpv.api.kinds.localdisk import Cleaning, LocalDisk, LocalDiskSpec, LocalDiskStatus
     from localpv.disk.records.folder import FolderRecords
 

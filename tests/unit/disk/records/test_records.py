@@ -12,7 +12,6 @@ from msgspec import structs
 from tests.unit.disk.records.conftest import Side
 
 from localpv import errors
-from localpv.api.kinds import ObjectMeta
 from localpv.api.kinds.localdisk import (
     Cleaning,
     CleanOrder,
@@ -22,6 +21,7 @@ from localpv.api.kinds.localdisk import (
     LocalDiskStatus,
     OfferedVolume,
 )
+from localpv.api.kinds.meta import ObjectMeta
 from localpv.client.watching import Changed, Deleted, Synced
 from localpv.disk.records import names
 from localpv.disk.records.protocol import Records

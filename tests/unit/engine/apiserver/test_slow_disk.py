@@ -13,7 +13,7 @@ from tests.unit.engine.binder import engines
 from tests.unit.engine.binder.engines import Engine
 
 from localpv import errors
-from localpv.api.kinds import ConfigMap
+from localpv.api.kinds.cluster import ConfigMap
 from localpv.engine.store.database import Database, LogRow
 from localpv.testing.waiting import PATIENCE_SECONDS
 

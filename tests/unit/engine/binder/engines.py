@@ -12,7 +12,8 @@ from typing import Any
 
 from tests.contract import builders
 
-from localpv.api.kinds import Event, Node, PersistentVolume, PersistentVolumeClaim, StorageClass
+from localpv.api.kinds.cluster import Event, Node
+from localpv.api.kinds.volumes import PersistentVolume, PersistentVolumeClaim, StorageClass
 from localpv.client import config as connections
 from localpv.client.client import Client
 from localpv.client.http import HttpTransport

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.engine.binder import engines
 from tests.unit.engine.binder.engines import SPACE, DiesAfter, Elsewhere, Engine, Interrupts
 
-from localpv.api.kinds import PersistentVolume, PersistentVolumeClaim
+from localpv.api.kinds.volumes import PersistentVolume, PersistentVolumeClaim
 from localpv.engine.binder import binder as binders
 from localpv.testing.waiting import PATIENCE_SECONDS
 

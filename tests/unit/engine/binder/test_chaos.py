@@ -10,7 +10,7 @@ from tests.unit.engine.binder import engines
 from tests.unit.engine.binder.engines import SPACE, Engine
 
 from localpv import errors
-from localpv.api.kinds import PersistentVolume, PersistentVolumeClaim
+from localpv.api.kinds.volumes import PersistentVolume, PersistentVolumeClaim
 
 STEPS = 120
 SIZES = ("1Gi", "5Gi", "20Gi")

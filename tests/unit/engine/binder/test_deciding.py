@@ -8,7 +8,7 @@ import pytest
 from tests.unit.volume.samples import claim, reference, storage_class, volume
 
 from localpv.api import well_known
-from localpv.api.kinds import PersistentVolume, PersistentVolumeClaim, StorageClass
+from localpv.api.kinds.volumes import PersistentVolume, PersistentVolumeClaim, StorageClass
 from localpv.disk import labels
 from localpv.engine.binder import claims, defaults, volumes
 from localpv.engine.binder.claims import Ask, Assign, Bind, Lose, Stay, Surroundings

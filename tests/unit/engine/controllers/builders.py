@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from localpv.api import kinds
-from localpv.api.kinds import (
+from localpv.api.kinds.containers import ContainerStatus
+from localpv.api.kinds.meta import ObjectMeta
+from localpv.api.kinds.pods import Pod, PodCondition, PodSpec, PodStatus
+from localpv.api.kinds.workloads import (
     Deployment,
     DeploymentSpec,
     Job,
     JobSpec,
-    ObjectMeta,
-    Pod,
-    PodCondition,
     ReplicaSet,
     ReplicaSetSpec,
     RollingUpdate,
@@ -35,15 +34,15 @@ def a_pod(
     conditions = (PodCondition(type="Ready", status="True", last_transition_time=ready_since),) if ready_since else ()
     return Pod(
         metadata=meta(name, **more),
-        spec=kinds.PodSpec(node_name=node),
-        status=kinds.PodStatus(
+        spec=PodSpec(node_name=node),
+        status=PodStatus(
             phase=phase, conditions=conditions, container_statuses=_containers(restarts) if restarts else ()
         ),
     )
 
 
-def _containers(restarts: int) -> tuple[kinds.ContainerStatus, ...]:
-    return (kinds.ContainerStatus(name="main", restart_count=restarts),)
+def _containers(restarts: int) -> tuple[ContainerStatus, ...]:
+    return (ContainerStatus(name="main", restart_count=restarts),)
 
 
 def a_deployment(

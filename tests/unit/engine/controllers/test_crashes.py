@@ -12,17 +12,10 @@ from typing import Any
 import pytest
 from tests.workloads import crew
 
-from localpv.api.kinds import (
-    ControllerRevision,
-    DaemonSet,
-    Deployment,
-    Job,
-    Node,
-    PersistentVolumeClaim,
-    Pod,
-    ReplicaSet,
-    StatefulSet,
-)
+from localpv.api.kinds.cluster import Node
+from localpv.api.kinds.pods import Pod
+from localpv.api.kinds.volumes import PersistentVolumeClaim
+from localpv.api.kinds.workloads import ControllerRevision, DaemonSet, Deployment, Job, ReplicaSet, StatefulSet
 from localpv.client import config as connections
 from localpv.client.client import Client
 from localpv.client.http import HttpTransport

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from localpv.api.kinds import ConfigMap
+from localpv.api.kinds.cluster import ConfigMap
 from localpv.client.client import Client
 from localpv.client.informer import SharedInformer
 from localpv.engine.controllers.informer import Known

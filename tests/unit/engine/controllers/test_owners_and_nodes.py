@@ -9,17 +9,11 @@ import pytest
 from msgspec import structs
 from tests.unit.engine.controllers.builders import a_job, a_pod, a_stateful_set, meta
 
-from localpv.api.kinds import (
-    Affinity,
-    DaemonSet,
-    DaemonSetSpec,
-    Node,
-    NodeSpec,
-    OwnerReference,
-    PersistentVolumeClaim,
-    RetentionPolicy,
-    Taint,
-)
+from localpv.api.kinds.cluster import Node, NodeSpec, Taint
+from localpv.api.kinds.meta import OwnerReference
+from localpv.api.kinds.pods import Affinity
+from localpv.api.kinds.volumes import PersistentVolumeClaim
+from localpv.api.kinds.workloads import DaemonSet, DaemonSetSpec, RetentionPolicy
 from localpv.engine.controllers import daemon_nodes, job_policies, job_tracking, pod_identity
 
 RETAIN, DELETE = "Retain", "Delete"

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from msgspec import structs
 from tests.unit.engine.controllers.builders import a_job, a_pod, a_stateful_set, a_template
 
-from localpv.api import kinds
-from localpv.api.kinds import ContainerState, StateTerminated
+from localpv.api.kinds.containers import ContainerState, ContainerStatus, StateTerminated
+from localpv.api.kinds.pods import Pod, PodStatus
 from localpv.api.patch import merge_patch
 from localpv.engine.controllers import job_policies, job_tracking, pod_identity, pods, statuses, templates
 
@@ -114,12 +114,12 @@ def test_label_of_the_deployment_does_not_make_a_template_different() -> None:
     )
 
 
-def failed_pod(name: str, code: int) -> kinds.Pod:
+def failed_pod(name: str, code: int) -> Pod:
     ended = ContainerState(terminated=StateTerminated(exit_code=code))
-    container = kinds.ContainerStatus(name="main", state=ended)
+    container = ContainerStatus(name="main", state=ended)
     return structs.replace(
         a_pod(name, finalizers=(job_tracking.FINALIZER,)),
-        status=kinds.PodStatus(phase="Failed", container_statuses=(container,)),
+        status=PodStatus(phase="Failed", container_statuses=(container,)),
     )
 
 

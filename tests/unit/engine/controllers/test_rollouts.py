@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 from tests.unit.engine.controllers.builders import a_deployment, a_replica_set
 
-from localpv.api.kinds import Deployment, ReplicaSet
+from localpv.api.kinds.workloads import Deployment, ReplicaSet
 from localpv.engine.controllers import rollouts
 from localpv.engine.controllers.rollouts import Family
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import msgspec
 
-from localpv.api import kinds
+from localpv.api.kinds.pods import Pod
 from localpv.engine.kubelet.records import End, Record
 
 NOW = datetime(2030, 1, 1, 12, 0, 0, tzinfo=UTC)
 BOOT = "boot"
 
 
-def pod(*, restart: str = "Always", inits: tuple[Any, ...] = (), status: Any = None, **spec: Any) -> kinds.Pod:
+def pod(*, restart: str = "Always", inits: tuple[Any, ...] = (), status: Any = None, **spec: Any) -> Pod:
     whole = {
         "metadata": {"name": "pod", "namespace": "default", "uid": "uid", "generation": 1},
         "spec": {
@@ -26,7 +26,7 @@ def pod(*, restart: str = "Always", inits: tuple[Any, ...] = (), status: Any = N
         },
         "status": status or {},
     }
-    return msgspec.convert(whole, kinds.Pod)
+    return msgspec.convert(whole, Pod)
 
 
 def container(name: str = "main", **fields: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.unit.engine.kubelet.builders import container, pod
 
-from localpv.api import kinds
+from localpv.api.kinds.pods import Pod
 from localpv.engine.kubelet import bundle, environment
 from localpv.engine.kubelet.bundle import Binding
 from localpv.engine.kubelet.events import BadConfig
@@ -21,7 +21,7 @@ DISK = Prepared(path=Path("/x"), name="disk", device=True, access="rwm", number=
 FIXED = Prepared(path=Path("/y"), name="fixed", device=True, read_only=True, access="r", number=DeviceNumber(8, 1))
 
 
-def config(of: kinds.Pod, **more: Any) -> dict[str, Any]:
+def config(of: Pod, **more: Any) -> dict[str, Any]:
     given: dict[str, Any] = {
         "pod": of,
         "container": of.spec.containers[0],

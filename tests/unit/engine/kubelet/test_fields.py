@@ -12,8 +12,23 @@ from typing import Any
 import msgspec
 import pytest
 
-from localpv.api import kinds, well_known
-from localpv.api.kinds.pods import SchedulingGate
+from localpv.api import well_known
+from localpv.api.kinds.containers import (
+    Container,
+    ContainerPort,
+    EnvFromSource,
+    EnvVar,
+    EnvVarSource,
+    Lifecycle,
+    LifecycleHandler,
+    Probe,
+    ResourceRequirements,
+    SecurityContext,
+    SecurityProfile,
+    VolumeDevice,
+    VolumeMount,
+)
+from localpv.api.kinds.pods import Pod, PodDNSConfig, PodSecurityContext, PodSpec, SchedulingGate
 from localpv.api.schema import catalogue
 from localpv.api.schema.node import Node
 from localpv.engine.kubelet import unsupported
@@ -187,22 +202,22 @@ def test_somebody_has_decided_about_every_field(name: str) -> None:
 
 
 STRUCTS: dict[str, type[msgspec.Struct]] = {
-    "PodSpec": kinds.PodSpec,
-    "PodSecurityContext": kinds.PodSecurityContext,
-    "SecurityContext": kinds.SecurityContext,
-    "Container": kinds.Container,
-    "ContainerPort": kinds.ContainerPort,
-    "ResourceRequirements": kinds.ResourceRequirements,
-    "VolumeMount": kinds.VolumeMount,
-    "VolumeDevice": kinds.VolumeDevice,
-    "EnvVar": kinds.EnvVar,
-    "EnvVarSource": kinds.EnvVarSource,
-    "EnvFromSource": kinds.EnvFromSource,
-    "Probe": kinds.Probe,
-    "Lifecycle": kinds.Lifecycle,
-    "LifecycleHandler": kinds.LifecycleHandler,
-    "SeccompProfile": kinds.SecurityProfile,
-    "PodDNSConfig": kinds.PodDNSConfig,
+    "PodSpec": PodSpec,
+    "PodSecurityContext": PodSecurityContext,
+    "SecurityContext": SecurityContext,
+    "Container": Container,
+    "ContainerPort": ContainerPort,
+    "ResourceRequirements": ResourceRequirements,
+    "VolumeMount": VolumeMount,
+    "VolumeDevice": VolumeDevice,
+    "EnvVar": EnvVar,
+    "EnvVarSource": EnvVarSource,
+    "EnvFromSource": EnvFromSource,
+    "Probe": Probe,
+    "Lifecycle": Lifecycle,
+    "LifecycleHandler": LifecycleHandler,
+    "SeccompProfile": SecurityProfile,
+    "PodDNSConfig": PodDNSConfig,
     "PodSchedulingGate": SchedulingGate,
 }
 
@@ -220,17 +235,17 @@ def test_node_can_see_what_it_is_to_enforce_or_refuse(name: str) -> None:
     assert wanted <= seen
 
 
-def a_pod(spec: dict[str, Any] | None = None, **container: Any) -> kinds.Pod:
+def a_pod(spec: dict[str, Any] | None = None, **container: Any) -> Pod:
     one = {"name": "main", "image": "x", **container}
     whole = {"containers": [one], **(spec or {})}
-    return msgspec.convert({"metadata": {"name": "pod", "namespace": "default"}, "spec": whole}, kinds.Pod)
+    return msgspec.convert({"metadata": {"name": "pod", "namespace": "default"}, "spec": whole}, Pod)
 
 
-def mounted(**mount: Any) -> kinds.Pod:
+def mounted(**mount: Any) -> Pod:
     return a_pod(volumeMounts=[{"name": "v", "mountPath": "/v", **mount}])
 
 
-def samples() -> Iterator[tuple[str, kinds.Pod]]:
+def samples() -> Iterator[tuple[str, Pod]]:
     yield "PodSpec.hostUsers", a_pod({"hostUsers": False})
     yield "PodSpec.resources", a_pod({"resources": {"limits": {"memory": "1Gi"}}})
     yield "PodSpec.os", a_pod({"os": {"name": "windows"}})

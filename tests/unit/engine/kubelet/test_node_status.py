@@ -8,8 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from localpv.api import kinds
-from localpv.api.kinds import Node
+from localpv.api.kinds.cluster import Node, NodeCondition
 from localpv.client.client import Client
 from localpv.client.transport import Answer, Request
 from localpv.engine.kubelet import node_status
@@ -42,7 +41,7 @@ def keeper(api: FakeApi, clock: FakeClock, missing: list[str], tmp_path: Path) -
     )
 
 
-def ready(api: FakeApi) -> kinds.NodeCondition:
+def ready(api: FakeApi) -> NodeCondition:
     node = msgspec.convert(api.objects[NODE], Node)
     return next(one for one in node.status.conditions if one.type == "Ready")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.engine.kubelet.builders import BOOT, NOW, container, pod, record
 
-from localpv.api import kinds
+from localpv.api.kinds.pods import Pod
 from localpv.engine.kubelet import pod_actions
 from localpv.engine.kubelet.pod_actions import Plan
 from localpv.engine.kubelet.records import Record
@@ -13,7 +13,7 @@ from localpv.engine.kubelet.records import Record
 SIDECAR = container("side", restartPolicy="Always")
 
 
-def plan(of: kinds.Pod, *records: Record, started: bool = True, boot: str = BOOT) -> Plan:
+def plan(of: Pod, *records: Record, started: bool = True, boot: str = BOOT) -> Plan:
     latest = {one.container: one for one in records}
     return pod_actions.plan(of, latest, now=NOW, boot=boot, started=lambda record: started)
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from tests.unit.engine.kubelet.builders import at, container, pod, record
 
-from localpv.api import kinds
-from localpv.api.kinds import StateWaiting
+from localpv.api.kinds.containers import StateWaiting
+from localpv.api.kinds.pods import Pod, PodStatus
 from localpv.engine.kubelet import pod_status
 from localpv.engine.kubelet.records import Record
 
@@ -21,7 +21,7 @@ def world(*records: Record, **more: Any) -> pod_status.World:
     return pod_status.World(records=by_name, **given)
 
 
-def told(status: kinds.PodStatus) -> dict[str, str]:
+def told(status: PodStatus) -> dict[str, str]:
     return {one.type: one.status for one in status.conditions}
 
 
@@ -94,14 +94,14 @@ def test_pod_that_failed_as_a_whole_says_why() -> None:
 def test_what_is_known_of_containers_stays_when_their_records_are_gone() -> None:
     ended = pod_status.status(pod(restart="Never"), world(record(code=4), over=True))
     later = pod_status.status(
-        kinds.Pod(metadata=pod().metadata, spec=pod(restart="Never").spec, status=ended), world(over=True)
+        Pod(metadata=pod().metadata, spec=pod(restart="Never").spec, status=ended), world(over=True)
     )
     assert later.container_statuses == ended.container_statuses and later.phase == "Failed"
 
 
 def test_times_of_conditions_are_those_of_their_last_change() -> None:
     first = pod_status.status(pod(), world(record(), now=at(60)))
-    of = kinds.Pod(metadata=pod().metadata, spec=pod().spec, status=first)
+    of = Pod(metadata=pod().metadata, spec=pod().spec, status=first)
     ready = frozenset({"main"})
     second = pod_status.status(of, world(record(), ready=ready, started=ready, now=at(0)))
     times = {one.type: one.last_transition_time for one in second.conditions}
@@ -110,7 +110,7 @@ def test_times_of_conditions_are_those_of_their_last_change() -> None:
 
 def test_status_that_nothing_changed_is_the_same() -> None:
     first = pod_status.status(pod(), world(record(), now=at(60)))
-    of = kinds.Pod(metadata=pod().metadata, spec=pod().spec, status=first)
+    of = Pod(metadata=pod().metadata, spec=pod().spec, status=first)
     assert pod_status.status(of, world(record(), now=at(0))) == first
 
 

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 from tests.unit.engine.kubelet.builders import container
 
-from localpv.api import kinds
+from localpv.api.kinds.containers import Container, Probe
 from localpv.engine.kubelet import probes as probing
 from localpv.engine.kubelet.probes import Health, Prober
 from localpv.host.containers import Bundle
@@ -43,7 +43,7 @@ class Bench:
     async def probing(self, **probes: Any) -> AsyncIterator[Health]:
         await self.containers.create(BUNDLE)
         await self.containers.start(BUNDLE)
-        of = msgspec.convert(container(**probes), kinds.Container)
+        of = msgspec.convert(container(**probes), Container)
         health = probing.fresh(of)
 
         def changed() -> None:
@@ -67,7 +67,7 @@ class Bench:
 
 
 async def test_container_without_probes_has_started_and_is_ready() -> None:
-    health = probing.fresh(msgspec.convert(container(), kinds.Container))
+    health = probing.fresh(msgspec.convert(container(), Container))
     assert health.started and health.ready and not health.dead
 
 
@@ -143,8 +143,8 @@ def port() -> Iterator[int]:
 
 
 async def ask(probe: dict[str, Any], **more: Any) -> str:
-    of = msgspec.convert(container(**more), kinds.Container)
-    patient = msgspec.convert({**probe, "timeoutSeconds": int(PATIENCE_SECONDS)}, kinds.Probe)
+    of = msgspec.convert(container(**more), Container)
+    patient = msgspec.convert({**probe, "timeoutSeconds": int(PATIENCE_SECONDS)}, Probe)
     return await Bench().prober.ask(patient, of, BUNDLE, Path("/nowhere"))
 
 

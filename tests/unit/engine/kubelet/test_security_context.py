@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from tests.unit.engine.kubelet.builders import container, pod
 
-from localpv.api import kinds
+from localpv.api.kinds.containers import SecurityContext
 from localpv.engine.kubelet import security_context
 from localpv.engine.kubelet.events import BadConfig
 from localpv.engine.kubelet.security_context import User
@@ -82,7 +82,7 @@ def test_accounts_are_not_read_through_a_link(tmp_path: Path) -> None:
 
 
 def capabilities(**fields: object) -> set[str]:
-    context = msgspec.convert(fields, kinds.SecurityContext)
+    context = msgspec.convert(fields, SecurityContext)
     return {name.removeprefix("CAP_") for name in security_context.capabilities(context)}
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from tests.unit.engine.kubelet.volumes.world import Machine
 
 from localpv import errors
-from localpv.api import kinds
+from localpv.api.kinds.pods import Pod
 from localpv.client import config as connections
 from localpv.client.client import Client
 from localpv.client.http import HttpTransport
@@ -44,7 +44,7 @@ class NotedVolumes(PodVolumes):
         self._of: set[str] = set()
         """Pods that have theirs."""
 
-    async def set_up(self, pod: kinds.Pod) -> Mapping[str, Prepared]:
+    async def set_up(self, pod: Pod) -> Mapping[str, Prepared]:
         prepared = await super().set_up(pod)
         self._journal.append("volumes")
         self._of.add(pod.metadata.uid)
@@ -70,7 +70,7 @@ class Town:
 
     def __init__(self, client: Client, folder: Path) -> None:
         self.client = client
-        self.pods = client.untyped(kinds.Pod.resource)
+        self.pods = client.untyped(Pod.resource)
         self.journal: list[str] = []
         self.places = Places(folder / "node", folder / "run")
         self.containers = FakeContainers(self.journal)
@@ -91,13 +91,13 @@ class Town:
         clock = SystemClock()
         events = ApiRecorder(self.client, component="tests", clock=clock)
 
-        async def admit(pod: kinds.Pod) -> tuple[str, str] | None:
+        async def admit(pod: Pod) -> tuple[str, str] | None:
             return self.refusal
 
         informers = InformerFactory(self.client, clock=clock)
         self.runner = PodRunner(
             self.client,
-            informer=informers.informer(kinds.Pod, Selection(fields=f"spec.nodeName={NODE}")),
+            informer=informers.informer(Pod, Selection(fields=f"spec.nodeName={NODE}")),
             node=NodeFacts(name=NODE, host_ip="192.0.2.7", boot=self.boot, capacity={"cpu": "2", "memory": "1Gi"}),
             runtime=ContainerRuntime(
                 places=self.places,

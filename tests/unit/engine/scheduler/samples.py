@@ -8,7 +8,9 @@ from typing import Any
 
 import msgspec
 
-from localpv.api.kinds import Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
+from localpv.api.kinds.cluster import Node
+from localpv.api.kinds.pods import Pod
+from localpv.api.kinds.volumes import PersistentVolume, PersistentVolumeClaim, StorageClass
 from localpv.engine.scheduler import schedule_one
 from localpv.engine.scheduler.assume_cache import AssumeCache
 from localpv.engine.scheduler.claims import Storage

@@ -9,7 +9,8 @@ import pytest
 from tests.unit.engine.scheduler.samples import World, node, pod
 from tests.unit.volume.samples import claim, reference, storage_class, volume
 
-from localpv.api.kinds import ObjectMeta, PersistentVolumeClaim
+from localpv.api.kinds.meta import ObjectMeta
+from localpv.api.kinds.volumes import PersistentVolumeClaim
 from localpv.engine.scheduler import filter_messages
 from localpv.engine.scheduler.filter_messages import ClusterEvent
 from localpv.engine.scheduler.schedule_one import Chosen, NoNode

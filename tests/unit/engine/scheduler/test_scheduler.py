@@ -11,7 +11,9 @@ from tests.unit.engine.scheduler.town import Meddling, Town
 from localpv import errors
 from localpv.api import status as statuses
 from localpv.api import well_known
-from localpv.api.kinds import Node, PersistentVolume, Pod
+from localpv.api.kinds.cluster import Node
+from localpv.api.kinds.pods import Pod
+from localpv.api.kinds.volumes import PersistentVolume
 from localpv.client.transport import Answer, Request
 from localpv.engine.scheduler import schedule_one
 from localpv.engine.scheduler.bind_cycle import BIND_SECONDS

@@ -12,7 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from localpv import errors
-from localpv.api.kinds import Kind, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
+from localpv.api.kinds.cluster import Namespace, Node
+from localpv.api.kinds.meta import Kind
+from localpv.api.kinds.pods import Pod
+from localpv.api.kinds.volumes import PersistentVolume, PersistentVolumeClaim, StorageClass
 from localpv.api.objects import Object
 from localpv.client.client import Client
 from localpv.client.config import Connection

@@ -9,7 +9,7 @@ from tests.unit.volume.samples import claim, reference, volume
 
 from localpv import errors
 from localpv.api import well_known
-from localpv.api.kinds import Node
+from localpv.api.kinds.cluster import Node
 from localpv.manager.groups import claim_groups, node_choice
 from localpv.manager.groups.node_choice import Nodes
 from localpv.volume.volume_index import VolumeIndex

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.engine.binder import engines
 from tests.unit.engine.binder.engines import SPACE, DiesAfter, Engine
 
-from localpv.api.kinds import PersistentVolumeClaim
+from localpv.api.kinds.volumes import PersistentVolumeClaim
 from localpv.testing.waiting import PATIENCE_SECONDS
 
 COUNT = 3

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from localpv.api.kinds import PersistentVolume
+from localpv.api.kinds.volumes import PersistentVolume
 from localpv.api.node_selector import REQUIRED
 from localpv.api.volume_affinity import ANNOTATION
 from localpv.client.client import Client

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from localpv import errors
-from localpv.api.kinds import PersistentVolume
+from localpv.api.kinds.volumes import PersistentVolume
 from localpv.client.client import Client
 from localpv.client.objects import UntypedObjects
 from localpv.disk import labels

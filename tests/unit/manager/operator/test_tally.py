@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localpv.api.kinds import Node, NodeSpec, ObjectMeta, Taint, Toleration
+from localpv.api.kinds.cluster import Node, NodeSpec, Taint
 from localpv.api.kinds.localdisk import OfferedVolume
 from localpv.api.kinds.localstorage import DeviceGroup, LocalStorageNodeSpec, NodeGroup
+from localpv.api.kinds.meta import ObjectMeta
+from localpv.api.kinds.pods import Toleration
 from localpv.manager.operator.informers import Disk, Report, _DiskSpec, _DiskStatus, _ReportStatus
 from localpv.manager.operator.tally import LONGEST_MESSAGE, MOST_NODES, Tally
 

@@ -9,7 +9,7 @@ from tests.unit.manager.worlds import settings
 
 from localpv import errors
 from localpv.api import well_known
-from localpv.api.kinds import PersistentVolume
+from localpv.api.kinds.volumes import PersistentVolume
 from localpv.client.client import Client
 from localpv.client.informer_factory import InformerFactory
 from localpv.config.settings import Configuration

@@ -9,8 +9,10 @@ import msgspec
 import pytest
 from tests.unit.engine.apiserver.kinds import steps
 
-from localpv.api import kinds
+from localpv.api.kinds.cluster import Node
 from localpv.api.kinds.localdisk import DiskIdentity, DiskKind, LocalDisk, LocalDiskSpec, LocalDiskStatus
+from localpv.api.kinds.meta import ObjectMeta
+from localpv.api.kinds.volumes import StorageClass
 from localpv.api.objects import Object
 from localpv.config.globs import NamePattern
 from localpv.config.settings import ClassSettings, Configuration, Folder, Reclaim
@@ -20,12 +22,10 @@ from localpv.engine.apiserver.kinds.persistentvolume import PersistentVolume
 from localpv.manager.publish import names, persistent_volume
 
 UID = "0f2c1a34-5b6d-4e7f-8091-a2b3c4d5e6f7"
-NODE = kinds.Node(
-    metadata=kinds.ObjectMeta(
-        name="node-1", uid=UID, labels={"kubernetes.io/hostname": "host-1", "zone": "z1", "rack": "r1"}
-    )
+NODE = Node(
+    metadata=ObjectMeta(name="node-1", uid=UID, labels={"kubernetes.io/hostname": "host-1", "zone": "z1", "rack": "r1"})
 )
-CLASS = kinds.StorageClass(metadata=kinds.ObjectMeta(name="fast"), provisioner="kubernetes.io/no-provisioner")
+CLASS = StorageClass(metadata=ObjectMeta(name="fast"), provisioner="kubernetes.io/no-provisioner")
 SETTINGS = ClassSettings(name="fast", host_dir="/mnt/fast", mount_dir="/mnt/fast", name_pattern=NamePattern("*"))
 ON_HOST = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["host-1"]}]}
 
@@ -44,15 +44,15 @@ def a_disk(*, kind: str = DiskKind.MOUNT_POINT, capacity_bytes: int = 100 << 30,
     status = LocalDiskStatus(
         kind=kind, capacity_bytes=capacity_bytes, eligible=True, identity=DiskIdentity(serial="S1", by_id=("a", "b"))
     )
-    return LocalDisk(metadata=kinds.ObjectMeta(name="node-1-vol1-0a1b2c3d"), spec=whole, status=status)
+    return LocalDisk(metadata=ObjectMeta(name="node-1-vol1-0a1b2c3d"), spec=whole, status=status)
 
 
 def built(
     disk: LocalDisk | None = None,
     settings: ClassSettings = SETTINGS,
     *,
-    storage_class: kinds.StorageClass = CLASS,
-    node: kinds.Node = NODE,
+    storage_class: StorageClass = CLASS,
+    node: Node = NODE,
     name: str = "",
     **configuration: Any,
 ) -> Object:
@@ -204,7 +204,7 @@ def test_disk_that_its_agent_describes_wrongly_is_not_offered(disk: LocalDisk, r
 
 
 def test_node_without_a_host_name_offers_nothing() -> None:
-    node = kinds.Node(metadata=kinds.ObjectMeta(name="node-1", uid=UID))
+    node = Node(metadata=ObjectMeta(name="node-1", uid=UID))
     made = persistent_volume.build(a_disk(), SETTINGS, storage_class=CLASS, node=node, configuration=Configuration())
     assert isinstance(made, persistent_volume.Refused) and made.reason == "NodeWithoutHostname"
 

@@ -10,8 +10,9 @@ from tests.unit.manager.worlds import CLASS, HOST_DIR, NODE, NODE_UID, World, re
 
 from localpv import errors
 from localpv.api import well_known
-from localpv.api.kinds import LocalVolumeSource, ObjectMeta, PersistentVolume, PersistentVolumeSpec
 from localpv.api.kinds.localdisk import Cleaning, CleaningState, OfferedVolume, Phase
+from localpv.api.kinds.meta import ObjectMeta
+from localpv.api.kinds.volumes import LocalVolumeSource, PersistentVolume, PersistentVolumeSpec
 from localpv.disk import labels
 from localpv.manager.publish import names
 

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.manager.worlds import Surroundings, World, a_node
 
 from localpv import errors
-from localpv.api.kinds import Node, NodeSpec, Taint
+from localpv.api.kinds.cluster import Node, NodeSpec, Taint
 from localpv.api.kinds.localdisk import LocalDisk, Phase
 from localpv.client.client import Client
 from localpv.config.settings import Configuration

@@ -8,13 +8,6 @@ import msgspec
 import pytest
 
 from localpv.api import well_known
-from localpv.api.kinds import (
-    ClaimReference,
-    ObjectMeta,
-    PersistentVolume,
-    PersistentVolumeSpec,
-    PersistentVolumeStatus,
-)
 from localpv.api.kinds.localdisk import (
     Cleaning,
     CleanOrder,
@@ -23,6 +16,8 @@ from localpv.api.kinds.localdisk import (
     LocalDiskStatus,
     OfferedVolume,
 )
+from localpv.api.kinds.meta import ObjectMeta
+from localpv.api.kinds.volumes import ClaimReference, PersistentVolume, PersistentVolumeSpec, PersistentVolumeStatus
 from localpv.disk.labels import FINALIZER, RECLAIM
 from localpv.manager.release import decision
 from localpv.manager.release.decision import (

@@ -11,9 +11,10 @@ from tests.unit.manager.release.test_releaser import finish
 from tests.unit.manager.worlds import World, drive, replace
 
 from localpv import errors
-from localpv.api import kinds, well_known
-from localpv.api.kinds import ClaimReference, PersistentVolume
+from localpv.api import well_known
 from localpv.api.kinds.localdisk import CleaningState, CleanOrder, LocalDisk, OfferedVolume
+from localpv.api.kinds.meta import write_time
+from localpv.api.kinds.volumes import ClaimReference, PersistentVolume
 from localpv.config.settings import Reclaim
 from localpv.disk import labels
 from localpv.manager import volumes as offers
@@ -235,7 +236,7 @@ def test_kept_volume_that_a_person_has_wiped_frees_its_disk_unless_it_was_used_a
     world.settle()
     world.records.checks.clear()
     now = world.clock.now()
-    order = CleanOrder(volume_name=first.key, volume_uid=first.metadata.uid, requested_at=kinds.write_time(now))
+    order = CleanOrder(volume_name=first.key, volume_uid=first.metadata.uid, requested_at=write_time(now))
     world.records.change(world.disk, spec=replace(world.disk.spec, clean=order))
     world.clean()
     if used_again:
@@ -244,7 +245,7 @@ def test_kept_volume_that_a_person_has_wiped_frees_its_disk_unless_it_was_used_a
         world.release()
     assert world.volume is not None
     when = now + timedelta(minutes=5 if used_again else -5)
-    status = replace(world.volume.status, last_phase_transition_time=kinds.write_time(when))
+    status = replace(world.volume.status, last_phase_transition_time=write_time(when))
     world.volumes.change(first.key, status=status)
     world.volumes.remove(first.key)
     finish(world)

@@ -14,7 +14,6 @@ import pytest
 from tests.unit.manager.worlds import settings
 
 from localpv.api import crds
-from localpv.api.kinds import Job, ObjectMeta
 from localpv.api.kinds.localdisk import (
     Cleaning,
     CleaningState,
@@ -26,7 +25,8 @@ from localpv.api.kinds.localdisk import (
     OfferedVolume,
     VolumeMode,
 )
-from localpv.api.kinds.meta import resource_of
+from localpv.api.kinds.meta import ObjectMeta, resource_of
+from localpv.api.kinds.workloads import Job
 from localpv.client import client as clients
 from localpv.client import config as connections
 from localpv.client.client import Client

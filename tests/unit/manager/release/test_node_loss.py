@@ -10,8 +10,8 @@ from tests.unit.manager.worlds import CLASS, NODE, World, a_node, replace, setti
 
 from localpv import errors
 from localpv.api import volume_affinity
-from localpv.api.kinds import (
-    Node,
+from localpv.api.kinds.cluster import Node
+from localpv.api.kinds.volumes import (
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from localpv import errors
-from localpv.api import kinds
-from localpv.api.kinds.cluster import Secret
+from localpv.api.kinds.cluster import ConfigMap, Node, Secret
+from localpv.api.kinds.pods import Pod, Volume
+from localpv.api.kinds.volumes import PersistentVolume, PersistentVolumeClaim
 from localpv.api.resources import BUILT_IN
 from localpv.client.client import Client
 from localpv.engine.kubelet.volumes import volume_spec
@@ -22,9 +23,9 @@ _SERVICE_ACCOUNTS = next(resource for resource in BUILT_IN if resource.kind == "
 class Lookup(Protocol):
     """Objects as they are now; None when there is none."""
 
-    async def claim(self, namespace: str, name: str) -> kinds.PersistentVolumeClaim | None: ...
+    async def claim(self, namespace: str, name: str) -> PersistentVolumeClaim | None: ...
 
-    async def volume(self, name: str) -> kinds.PersistentVolume | None: ...
+    async def volume(self, name: str) -> PersistentVolume | None: ...
 
     async def volume_source(self, name: str) -> str:
         """Where the data of a volume is, by the name of the field that says it; empty when there is no such volume."""
@@ -35,9 +36,9 @@ class Lookup(Protocol):
     async def secret(self, namespace: str, name: str) -> Mapping[str, bytes] | None:
         """Keys and what is in them."""
 
-    async def node(self) -> kinds.Node | None: ...
+    async def node(self) -> Node | None: ...
 
-    async def token(self, pod: kinds.Pod, *, audience: str, seconds: int) -> tuple[str, str]:
+    async def token(self, pod: Pod, *, audience: str, seconds: int) -> tuple[str, str]:
         """A token for the pod's service account that ends with the pod, and when it ends."""
 
 
@@ -46,18 +47,18 @@ class ApiLookup:
 
     def __init__(self, client: Client, *, node: str) -> None:
         self._node = node
-        self._claims = client.objects(kinds.PersistentVolumeClaim)
-        self._volumes = client.objects(kinds.PersistentVolume)
-        self._any_volumes = client.untyped(kinds.PersistentVolume.resource)
-        self._config_maps = client.objects(kinds.ConfigMap)
+        self._claims = client.objects(PersistentVolumeClaim)
+        self._volumes = client.objects(PersistentVolume)
+        self._any_volumes = client.untyped(PersistentVolume.resource)
+        self._config_maps = client.objects(ConfigMap)
         self._secrets = client.objects(Secret)
-        self._nodes = client.objects(kinds.Node)
+        self._nodes = client.objects(Node)
         self._accounts = client.untyped(_SERVICE_ACCOUNTS)
 
-    async def claim(self, namespace: str, name: str) -> kinds.PersistentVolumeClaim | None:
+    async def claim(self, namespace: str, name: str) -> PersistentVolumeClaim | None:
         return await self._claims.find(name, namespace)
 
-    async def volume(self, name: str) -> kinds.PersistentVolume | None:
+    async def volume(self, name: str) -> PersistentVolume | None:
         return await self._volumes.find(name)
 
     async def volume_source(self, name: str) -> str:
@@ -75,10 +76,10 @@ class ApiLookup:
         found = await self._secrets.find(name, namespace)
         return None if found is None else _decoded(found.data)
 
-    async def node(self) -> kinds.Node | None:
+    async def node(self) -> Node | None:
         return await self._nodes.find(self._node)
 
-    async def token(self, pod: kinds.Pod, *, audience: str, seconds: int) -> tuple[str, str]:
+    async def token(self, pod: Pod, *, audience: str, seconds: int) -> tuple[str, str]:
         meta = pod.metadata
         bound = {"apiVersion": "v1", "kind": "Pod", "name": meta.name, "uid": meta.uid}
         request = {
@@ -106,7 +107,7 @@ def _decoded(values: Mapping[str, str]) -> dict[str, bytes]:
 class Bound:
     """A claim's volume."""
 
-    volume: kinds.PersistentVolume
+    volume: PersistentVolume
     spec: volume_spec.Spec
 
 
@@ -118,7 +119,7 @@ class Use:
     mapped: frozenset[str]
 
     @classmethod
-    def of(cls, pod: kinds.Pod) -> Use:
+    def of(cls, pod: Pod) -> Use:
         containers = (*pod.spec.init_containers, *pod.spec.containers)
         return cls(
             mounted=frozenset(mount.name for container in containers for mount in container.volume_mounts),
@@ -126,9 +127,7 @@ class Use:
         )
 
 
-async def find(
-    pod: kinds.Pod, volume: kinds.Volume, *, lookup: Lookup, use: Use, has: frozenset[str] = frozenset()
-) -> Bound:
+async def find(pod: Pod, volume: Volume, *, lookup: Lookup, use: Use, has: frozenset[str] = frozenset()) -> Bound:
     """The volume behind a claim of the pod; NotReady when it has none yet, or none that this pod can have here.
 
     `has` are the volumes that the pod was given before: a claim that is being deleted keeps those, and begins no other.
@@ -181,7 +180,7 @@ async def find(
     return Bound(volume=found, spec=spec)
 
 
-async def confirm(pod: kinds.Pod, volume: kinds.Volume, bound: Bound, *, lookup: Lookup) -> None:
+async def confirm(pod: Pod, volume: Volume, bound: Bound, *, lookup: Lookup) -> None:
     """NotReady unless the volume still belongs to the claim, asked once more after the pod was given it.
 
     A claim may go while its volume is being set up, and then the volume is cleaned for somebody else. Whoever cleans
@@ -201,17 +200,17 @@ async def confirm(pod: kinds.Pod, volume: kinds.Volume, bound: Bound, *, lookup:
         )
 
 
-def _claim(pod: kinds.Pod, volume: kinds.Volume) -> tuple[str, bool]:
+def _claim(pod: Pod, volume: Volume) -> tuple[str, bool]:
     if volume.persistent_volume_claim is not None:
         return volume.persistent_volume_claim.claim_name, volume.persistent_volume_claim.read_only
     return f"{pod.metadata.name}-{volume.name}", False
 
 
-def _owns(pod: kinds.Pod, claim: kinds.PersistentVolumeClaim) -> bool:
+def _owns(pod: Pod, claim: PersistentVolumeClaim) -> bool:
     return any(owner.uid == pod.metadata.uid and owner.controller for owner in claim.metadata.owner_references)
 
 
-def _refuse_wrong_use(volume: kinds.Volume, spec: volume_spec.Spec, use: Use) -> None:
+def _refuse_wrong_use(volume: Volume, spec: volume_spec.Spec, use: Use) -> None:
     if spec.mode == volume_spec.BLOCK and volume.name in use.mounted:
         raise NotReady(
             "WrongVolumeMode",

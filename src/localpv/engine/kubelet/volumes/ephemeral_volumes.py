@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path, PurePosixPath
 
-from localpv.api import kinds
+from localpv.api.kinds.pods import EmptyDirVolumeSource, HostPathVolumeSource, Pod
 from localpv.api.quantity import Quantity
 from localpv.engine.kubelet.paths import EMPTY_DIR, VOLUMES, Layout, escaped, plain
 from localpv.engine.kubelet.volumes.host_parts import HostParts
@@ -19,9 +19,7 @@ class EphemeralVolumes:
     def __init__(self, *, layout: Layout, host: HostParts) -> None:
         self._layout, self._host = layout, host
 
-    async def empty_dir(
-        self, source: kinds.EmptyDirVolumeSource, name: str, *, pod: kinds.Pod, group: Group | None
-    ) -> Path:
+    async def empty_dir(self, source: EmptyDirVolumeSource, name: str, *, pod: Pod, group: Group | None) -> Path:
         """The emptyDir of a pod."""
         if source.medium not in ("", "Memory"):
             raise NotReady(
@@ -61,13 +59,13 @@ class EphemeralVolumes:
                 host.folders.remove(place)
 
 
-def _memory_limit(pod: kinds.Pod) -> int:
+def _memory_limit(pod: Pod) -> int:
     """All memory that the containers of a pod may have together; 0 when one of them has no limit."""
     limits = [container.resources.limits.get("memory") for container in pod.spec.containers]
     return sum(Quantity.parse(limit).value for limit in limits if limit) if all(limits) else 0
 
 
-async def host_path(source: kinds.HostPathVolumeSource, *, node_paths: NodePaths) -> Path:
+async def host_path(source: HostPathVolumeSource, *, node_paths: NodePaths) -> Path:
     """The path, if it is what the pod says it is; made where the pod asks for that."""
     if not source.path.startswith("/") or ".." in PurePosixPath(source.path).parts:
         raise NotReady("InvalidPath", f"hostPath {source.path} is not absolute or contains ..")

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import msgspec
 
-from localpv.api import kinds
 from localpv.api.kinds.localdisk import DiskIdentity
+from localpv.api.kinds.volumes import PersistentVolume
 from localpv.disk import identity as identities
 from localpv.disk import labels
 from localpv.engine.kubelet.volumes.volume_spec import NotReady, Spec
@@ -18,7 +18,7 @@ from localpv.host.mounter import Source
 from localpv.host.mounts import Mount, MountTable
 
 
-def identity_of(volume: kinds.PersistentVolume) -> Identity | None:
+def identity_of(volume: PersistentVolume) -> Identity | None:
     """What was recorded with a volume; None when nothing was."""
     text = volume.metadata.annotations.get(labels.IDENTITY)
     if not text:

@@ -9,7 +9,16 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import PurePosixPath
 
-from localpv.api import kinds
+from localpv.api.kinds.meta import read_time
+from localpv.api.kinds.pods import (
+    ConfigMapVolumeSource,
+    DownwardAPIFile,
+    KeysProjection,
+    Pod,
+    ServiceAccountTokenProjection,
+    Volume,
+    VolumeProjection,
+)
 from localpv.engine.kubelet import downward_api
 from localpv.engine.kubelet.paths import CONFIG_MAP, DOWNWARD, PROJECTED, SECRET
 from localpv.engine.kubelet.volumes.claims import Lookup
@@ -37,7 +46,7 @@ class Tokens:
         self._lookup, self._clock = lookup, clock
         self._known: dict[str, dict[tuple[str, int], tuple[str, datetime]]] = {}
 
-    async def get(self, pod: kinds.Pod, source: kinds.ServiceAccountTokenProjection) -> str:
+    async def get(self, pod: Pod, source: ServiceAccountTokenProjection) -> str:
         """A token that is good for a while."""
         seconds = max(source.expiration_seconds or DEFAULT_SECONDS, SHORTEST_SECONDS)
         key = (source.audience, seconds)
@@ -47,7 +56,7 @@ class Tokens:
             return known[0]
         token, ends = await self._lookup.token(pod, audience=source.audience, seconds=seconds)
         # A server may give less than was asked for.
-        lives = (kinds.read_time(ends) - now).total_seconds() if ends else seconds
+        lives = (read_time(ends) - now).total_seconds() if ends else seconds
         of_pod[key] = token, now + timedelta(seconds=min(lives * RENEW_AT, LONGEST_SECONDS))
         return token
 
@@ -55,7 +64,7 @@ class Tokens:
         self._known.pop(pod_uid, None)
 
 
-def plugin_of(volume: kinds.Volume) -> str:
+def plugin_of(volume: Volume) -> str:
     """The name of the plugin that a kubelet has for such a volume; empty for one of another source."""
     if volume.config_map is not None:
         return CONFIG_MAP
@@ -72,12 +81,12 @@ class Contents:
     def __init__(self, *, lookup: Lookup, tokens: Tokens) -> None:
         self._lookup, self._tokens = lookup, tokens
 
-    async def of(self, pod: kinds.Pod, volume: kinds.Volume) -> dict[str, File]:
+    async def of(self, pod: Pod, volume: Volume) -> dict[str, File]:
         """The files of a volume by their paths; NotReady when something that they come from is not there."""
         if (config := volume.config_map) is not None:
             return await self._config_map(pod, config, _mode(config.default_mode))
         if (secret := volume.secret) is not None:
-            source = kinds.KeysProjection(name=secret.secret_name, items=secret.items, optional=secret.optional)
+            source = KeysProjection(name=secret.secret_name, items=secret.items, optional=secret.optional)
             return await self._secret(pod, source, _mode(secret.default_mode))
         if (told := volume.downward_api) is not None:
             return await self._downward(pod, told.items, _mode(told.default_mode))
@@ -87,7 +96,7 @@ class Contents:
             files |= await self._projected(pod, part, _mode(volume.projected.default_mode))
         return files
 
-    async def _projected(self, pod: kinds.Pod, part: kinds.VolumeProjection, mode: int) -> dict[str, File]:
+    async def _projected(self, pod: Pod, part: VolumeProjection, mode: int) -> dict[str, File]:
         if part.config_map is not None:
             return await self._config_map(pod, part.config_map, mode)
         if part.secret is not None:
@@ -106,17 +115,15 @@ class Contents:
             hint="use configMap, secret, downwardAPI or serviceAccountToken",
         )
 
-    async def _config_map(
-        self, pod: kinds.Pod, source: kinds.ConfigMapVolumeSource | kinds.KeysProjection, mode: int
-    ) -> dict[str, File]:
+    async def _config_map(self, pod: Pod, source: ConfigMapVolumeSource | KeysProjection, mode: int) -> dict[str, File]:
         found = await self._lookup.config_map(pod.metadata.namespace, source.name)
         return _files(found, source, mode, what=f"configmap {pod.metadata.namespace}/{source.name}")
 
-    async def _secret(self, pod: kinds.Pod, source: kinds.KeysProjection, mode: int) -> dict[str, File]:
+    async def _secret(self, pod: Pod, source: KeysProjection, mode: int) -> dict[str, File]:
         found = await self._lookup.secret(pod.metadata.namespace, source.name)
         return _files(found, source, mode, what=f"secret {pod.metadata.namespace}/{source.name}")
 
-    async def _downward(self, pod: kinds.Pod, items: Sequence[kinds.DownwardAPIFile], mode: int) -> dict[str, File]:
+    async def _downward(self, pod: Pod, items: Sequence[DownwardAPIFile], mode: int) -> dict[str, File]:
         files = {}
         for item in items:
             if item.field_ref is not None:
@@ -134,7 +141,7 @@ class Contents:
 
 def _files(
     values: Mapping[str, bytes] | None,
-    source: kinds.ConfigMapVolumeSource | kinds.KeysProjection,
+    source: ConfigMapVolumeSource | KeysProjection,
     mode: int,
     *,
     what: str,
@@ -159,7 +166,7 @@ def _mode(given: int | None) -> int:
     return DEFAULT_MODE if given is None else given
 
 
-def _one_user(pod: kinds.Pod) -> int | None:
+def _one_user(pod: Pod) -> int | None:
     """The user that all containers of the pod run as, if they say so and agree."""
     whole = pod.spec.security_context.run_as_user if pod.spec.security_context else None
     users = set()

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from localpv import errors
-from localpv.api import kinds
+from localpv.api.kinds.pods import Pod, Volume
 from localpv.engine.kubelet.paths import (
     CONFIG_MAP,
     DEVICES,
@@ -37,7 +37,7 @@ from localpv.engine.kubelet.volumes.projected import Contents, Tokens
 from localpv.engine.kubelet.volumes.volume_spec import BLOCK, NotReady, Prepared, Spec, translated
 from localpv.runtime.clock import Clock, SystemClock
 
-OnWarning = Callable[[kinds.Pod, str, str], None]
+OnWarning = Callable[[Pod, str, str], None]
 """Told a pod, a reason and a sentence that people should see, though the pod goes on."""
 
 
@@ -195,7 +195,7 @@ class PodVolumes:
         self._contents = Contents(lookup=lookup, tokens=self._tokens)
         self._pods = Turns()
 
-    async def set_up(self, pod: kinds.Pod) -> Mapping[str, Prepared]:
+    async def set_up(self, pod: Pod) -> Mapping[str, Prepared]:
         """Every volume that a container of the pod uses, by its name; NotReady when one cannot be served now.
 
         Those that could be served stay as they are and are found again by the next call.
@@ -215,7 +215,7 @@ class PodVolumes:
         self._tokens.forget(pod_uid)
         self._served.pop(pod_uid, None)
 
-    async def refresh(self, pod: kinds.Pod) -> None:
+    async def refresh(self, pod: Pod) -> None:
         """Let files that come from the API be as the API has them now, of a pod whose volumes are set up.
 
         NotReady when one of the sources is not there any more: its files stay as they were, the others follow.
@@ -245,7 +245,7 @@ class PodVolumes:
             await self._host.sub_paths.bind(prepared.path, sub_path, at, read_only=read_only or prepared.read_only)
         return at
 
-    async def _set_up_one(self, pod: kinds.Pod, volume: kinds.Volume, use: claims.Use) -> Prepared:
+    async def _set_up_one(self, pod: Pod, volume: Volume, use: claims.Use) -> Prepared:
         with translated(f"volume {volume.name}"):
             if volume.persistent_volume_claim is not None or volume.ephemeral is not None:
                 return await self._claimed(pod, volume, use)
@@ -269,7 +269,7 @@ class PodVolumes:
             + volume_spec.instead(volume.other_source),
         )
 
-    async def _from_api(self, pod: kinds.Pod, volume: kinds.Volume) -> Path:
+    async def _from_api(self, pod: Pod, volume: Volume) -> Path:
         files = await self._contents.of(pod, volume)
         plugin, group = projected.plugin_of(volume), _group(pod)
         # All but plain configuration stays in memory: a secret on a disk is there long after the pod.
@@ -277,7 +277,7 @@ class PodVolumes:
         await self._host.file_sets.replace(place, files, group=group.id if group else None)
         return place
 
-    async def _claimed(self, pod: kinds.Pod, volume: kinds.Volume, use: claims.Use) -> Prepared:
+    async def _claimed(self, pod: Pod, volume: Volume, use: claims.Use) -> Prepared:
         uid = pod.metadata.uid
         has = self._mapper.mapped(uid) | await self._mounter.mounted(uid)
         bound = await claims.find(pod, volume, lookup=self._lookup, use=use, has=has)
@@ -311,7 +311,7 @@ class PodVolumes:
                 raise
             return prepared
 
-    async def _serve(self, pod: kinds.Pod, volume: kinds.Volume, bound: claims.Bound) -> Prepared:
+    async def _serve(self, pod: Pod, volume: Volume, bound: claims.Bound) -> Prepared:
         spec, recorded, uid = bound.spec, records.identity_of(bound.volume), pod.metadata.uid
         if spec.mode == BLOCK:
             link, number = await self._mapper.map(spec, pod_uid=uid, recorded=recorded)
@@ -333,7 +333,7 @@ class PodVolumes:
         return Prepared(path=path, name=volume.name, read_only=spec.read_only)
 
     @contextmanager
-    def _measured(self, pod: kinds.Pod, name: str, plugin: str, operation: Operation) -> Iterator[None]:
+    def _measured(self, pod: Pod, name: str, plugin: str, operation: Operation) -> Iterator[None]:
         """Measure what sets a volume up, until it has been once; after a restart that is once more, as in a kubelet."""
         served = self._served.setdefault(pod.metadata.uid, set())
         if name in served:
@@ -350,7 +350,7 @@ class PodVolumes:
             await self._mounter.tear_down(spec.name, pod_uid=pod_uid)
 
 
-def _group(pod: kinds.Pod) -> Group | None:
+def _group(pod: Pod) -> Group | None:
     context = pod.spec.security_context
     if context is None or context.fs_group is None:
         return None

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from localpv import errors
-from localpv.api import kinds
+from localpv.api.kinds.volumes import PersistentVolume
 from localpv.host.model.devices import DeviceNumber
 
 FAILED_MOUNT = "FailedMount"
@@ -152,7 +152,7 @@ class Spec:
             )
 
 
-def spec_of(source: kinds.PersistentVolume, *, read_only: bool = False) -> Spec:
+def spec_of(source: PersistentVolume, *, read_only: bool = False) -> Spec:
     """The spec of a PersistentVolume; NotReady for one that this plugin does not serve."""
     local = source.spec.local
     name = source.metadata.name
@@ -172,7 +172,7 @@ def spec_of(source: kinds.PersistentVolume, *, read_only: bool = False) -> Spec:
     )
 
 
-def event_of(volume: kinds.PersistentVolume) -> str:
+def event_of(volume: PersistentVolume) -> str:
     """The reason of the event when it cannot be set up."""
     return FAILED_MAP if volume.spec.volume_mode == BLOCK else FAILED_MOUNT
 

@@ -8,7 +8,20 @@ import msgspec
 import pytest
 from tests.unit.engine.kubelet.volumes.world import Machine, a_pod, claim_volume
 
-from localpv.api import kinds
+from localpv.api.kinds.cluster import Node
+from localpv.api.kinds.containers import Container
+from localpv.api.kinds.meta import ObjectMeta, OwnerReference
+from localpv.api.kinds.pods import EphemeralVolumeSource, Pod, Volume
+from localpv.api.kinds.volumes import (
+    ClaimReference,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PersistentVolumeClaimStatus,
+    VolumeNodeAffinity,
+)
 from localpv.engine.kubelet.volumes import NotReady
 
 
@@ -20,7 +33,7 @@ def machine(tmp_path: Path) -> Machine:
     return found
 
 
-async def refused(machine: Machine, pod: kinds.Pod) -> NotReady:
+async def refused(machine: Machine, pod: Pod) -> NotReady:
     with pytest.raises(NotReady) as caught:
         await machine.volumes.set_up(pod)
     assert machine.left() == []
@@ -35,15 +48,15 @@ def claim(machine: Machine, **changes: object) -> None:
 async def test_a_claim_that_is_missing_unbound_or_lost_is_waited_for(machine: Machine) -> None:
     assert (await refused(machine, a_pod(claim_volume("none")))).reason == "ClaimMissing"
     for phase, reason in (("Pending", "ClaimNotBound"), ("Lost", "ClaimLost"), ("", "ClaimNotBound")):
-        claim(machine, status=kinds.PersistentVolumeClaimStatus(phase=phase))
+        claim(machine, status=PersistentVolumeClaimStatus(phase=phase))
         assert (await refused(machine, a_pod(claim_volume()))).reason == reason
-    claim(machine, status=kinds.PersistentVolumeClaimStatus(phase="Bound"))
+    claim(machine, status=PersistentVolumeClaimStatus(phase="Bound"))
     await machine.volumes.set_up(a_pod(claim_volume()))
 
 
 async def test_a_volume_that_belongs_to_another_claim_is_never_shown(machine: Machine) -> None:
     volume = machine.lookup.volumes["pv"]
-    for reference in (None, kinds.ClaimReference(namespace="default", name="pv", uid="of-an-earlier-claim")):
+    for reference in (None, ClaimReference(namespace="default", name="pv", uid="of-an-earlier-claim")):
         spec = msgspec.structs.replace(volume.spec, claim_ref=reference)
         machine.lookup.volumes["pv"] = msgspec.structs.replace(volume, spec=spec)
         assert (await refused(machine, a_pod(claim_volume()))).reason == "VolumeOfAnother"
@@ -64,14 +77,12 @@ async def test_a_claim_that_is_being_deleted_begins_no_pod_but_ends_none(machine
 
 
 async def test_a_volume_of_another_node_is_refused(machine: Machine) -> None:
-    where = kinds.NodeSelectorRequirement(key="kubernetes.io/hostname", operator="In", values=("other",))
-    term = kinds.NodeSelectorTerm(match_expressions=(where,))
-    affinity = kinds.VolumeNodeAffinity(required=kinds.NodeSelector(node_selector_terms=(term,)))
+    where = NodeSelectorRequirement(key="kubernetes.io/hostname", operator="In", values=("other",))
+    term = NodeSelectorTerm(match_expressions=(where,))
+    affinity = VolumeNodeAffinity(required=NodeSelector(node_selector_terms=(term,)))
     machine.lookup.offer("/mnt/disks/vol1", node_affinity=affinity)
     for name, reason in (("here", "WrongNode"), ("other", "")):
-        machine.lookup.this_node = kinds.Node(
-            metadata=kinds.ObjectMeta(name=name, labels={"kubernetes.io/hostname": name})
-        )
+        machine.lookup.this_node = Node(metadata=ObjectMeta(name=name, labels={"kubernetes.io/hostname": name}))
         if reason:
             assert (await refused(machine, a_pod(claim_volume()))).reason == reason
         else:
@@ -79,11 +90,11 @@ async def test_a_volume_of_another_node_is_refused(machine: Machine) -> None:
 
 
 async def test_the_claim_of_an_ephemeral_volume_must_be_the_pods_own(machine: Machine) -> None:
-    pod = a_pod(kinds.Volume(name="scratch", ephemeral=kinds.EphemeralVolumeSource()), name="web")
+    pod = a_pod(Volume(name="scratch", ephemeral=EphemeralVolumeSource()), name="web")
     machine.lookup.offer("/mnt/disks/vol1", name="web-scratch")
     found = machine.lookup.claims["default/web-scratch"]
     assert (await refused(machine, pod)).reason == "ClaimOfAnother"
-    owner = kinds.OwnerReference(api_version="v1", kind="Pod", name="web", uid=pod.metadata.uid, controller=True)
+    owner = OwnerReference(api_version="v1", kind="Pod", name="web", uid=pod.metadata.uid, controller=True)
     meta = msgspec.structs.replace(found.metadata, owner_references=(owner,))
     machine.lookup.claims["default/web-scratch"] = msgspec.structs.replace(found, metadata=meta)
     assert (await machine.volumes.set_up(pod))["scratch"].path.name == "web-scratch"
@@ -91,7 +102,7 @@ async def test_the_claim_of_an_ephemeral_volume_must_be_the_pods_own(machine: Ma
 
 async def test_volumes_that_no_container_uses_are_left_alone(machine: Machine) -> None:
     pod = a_pod(claim_volume())
-    spec = msgspec.structs.replace(pod.spec, containers=(kinds.Container(name="main"),))
+    spec = msgspec.structs.replace(pod.spec, containers=(Container(name="main"),))
     assert await machine.volumes.set_up(msgspec.structs.replace(pod, spec=spec)) == {}
     assert machine.left() == []
 
@@ -119,7 +130,7 @@ async def test_a_claim_that_goes_while_its_volume_is_set_up_takes_it_back(machin
     pod = a_pod(claim_volume(), devices=["data"] if mode == "Block" else [])
     answers = iter([machine.lookup.claims["default/pv"]])
 
-    async def only_once(namespace: str, name: str) -> kinds.PersistentVolumeClaim | None:
+    async def only_once(namespace: str, name: str) -> PersistentVolumeClaim | None:
         return next(answers, None)
 
     machine.lookup.claim = only_once  # type: ignore[method-assign]
@@ -134,11 +145,11 @@ async def test_a_claim_that_goes_while_its_volume_is_set_up_takes_it_back(machin
 async def test_a_volume_that_is_released_while_it_is_set_up_is_taken_back(machine: Machine) -> None:
     volume = machine.lookup.volumes["pv"]
     released = msgspec.structs.replace(
-        volume, spec=msgspec.structs.replace(volume.spec, claim_ref=kinds.ClaimReference(name="pv", uid="next"))
+        volume, spec=msgspec.structs.replace(volume.spec, claim_ref=ClaimReference(name="pv", uid="next"))
     )
     answers = iter([volume])
 
-    async def changes(name: str) -> kinds.PersistentVolume | None:
+    async def changes(name: str) -> PersistentVolume | None:
         return next(answers, released)
 
     machine.lookup.volume = changes  # type: ignore[method-assign]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from tests.unit.engine.kubelet.volumes.world import Died, Machine, a_pod, claim_volume, dying_hands
 
-from localpv.api import kinds
+from localpv.api.kinds.pods import Pod
 from localpv.engine.kubelet.volumes import NotReady
 
 DISK, RAW, FOLDER = "disk", "raw", "dir"
@@ -36,7 +36,7 @@ class Life(RuleBasedStateMachine):
         self.machine.lookup.offer("/dev/sdb", name=DISK)
         self.machine.lookup.offer("/dev/sdc", name=RAW, mode="Block")
         self.machine.lookup.offer("/mnt/disks/vol1", name=FOLDER)
-        self.pods: dict[str, kinds.Pod] = {}
+        self.pods: dict[str, Pod] = {}
         self.ready: dict[str, set[str]] = {}
         """What each pod was given, until it begins to be torn down."""
 
@@ -71,7 +71,7 @@ class Life(RuleBasedStateMachine):
     def a_pod_is_set_up_again(self, data: st.DataObject, steps: int | None) -> None:
         self.set_up(self.pods[data.draw(st.sampled_from(sorted(self.pods)))], steps)
 
-    def set_up(self, pod: kinds.Pod, steps: int | None) -> None:
+    def set_up(self, pod: Pod, steps: int | None) -> None:
         if steps is not None:
             self.machine.restarted(dying_hands(self.machine.host, steps))
         with contextlib.suppress(NotReady):

@@ -11,8 +11,10 @@ from tests.unit.engine.binder import engines
 from tests.unit.engine.binder.engines import SPACE, Engine
 
 from localpv import errors
-from localpv.api import kinds
-from localpv.api.kinds.cluster import Secret
+from localpv.api.kinds.cluster import ConfigMap, Secret
+from localpv.api.kinds.containers import Container
+from localpv.api.kinds.meta import ObjectMeta, read_time
+from localpv.api.kinds.pods import Pod, PodSpec
 from localpv.api.resources import BUILT_IN
 from localpv.engine.kubelet.volumes import ApiLookup
 
@@ -55,15 +57,15 @@ async def test_claims_volumes_and_the_node_are_found(lookup: ApiLookup, engine: 
 
 
 async def test_keys_are_bytes_whatever_they_hold(lookup: ApiLookup, engine: Engine) -> None:
-    await engine.client.objects(kinds.ConfigMap).create(
-        kinds.ConfigMap(
-            metadata=kinds.ObjectMeta(name="settings", namespace=SPACE),
+    await engine.client.objects(ConfigMap).create(
+        ConfigMap(
+            metadata=ObjectMeta(name="settings", namespace=SPACE),
             data={"text": "ü"},
             binary_data={"bytes": encoded(b"\xff\x00")},
         )
     )
     await engine.client.objects(Secret).create(
-        Secret(metadata=kinds.ObjectMeta(name="keys", namespace=SPACE), data={"key": encoded(b"\x01secret")})
+        Secret(metadata=ObjectMeta(name="keys", namespace=SPACE), data={"key": encoded(b"\x01secret")})
     )
     assert await lookup.config_map(SPACE, "settings") == {"text": "ü".encode(), "bytes": b"\xff\x00"}
     assert await lookup.secret(SPACE, "keys") == {"key": b"\x01secret"}
@@ -76,18 +78,18 @@ async def test_a_token_is_the_pods_own_and_ends(lookup: ApiLookup, engine: Engin
         "metadata": {"name": "runner", "namespace": SPACE},
     }
     await engine.client.untyped(ACCOUNTS).create(account)
-    pod = await engine.client.objects(kinds.Pod).create(
-        kinds.Pod(
-            metadata=kinds.ObjectMeta(name="web", namespace=SPACE),
-            spec=kinds.PodSpec(
-                containers=(kinds.Container(name="main", image="busybox"),),
+    pod = await engine.client.objects(Pod).create(
+        Pod(
+            metadata=ObjectMeta(name="web", namespace=SPACE),
+            spec=PodSpec(
+                containers=(Container(name="main", image="busybox"),),
                 service_account_name="runner",
                 node_name="node-1",
             ),
         )
     )
     token, ends = await lookup.token(pod, audience="", seconds=600)
-    assert token.count(".") == 2 and kinds.read_time(ends)
+    assert token.count(".") == 2 and read_time(ends)
     await engine.client.untyped(ACCOUNTS).delete("runner", SPACE)
     with pytest.raises(errors.NotFound):
         await lookup.token(pod, audience="", seconds=600)
@@ -101,6 +103,6 @@ async def test_server_that_gives_no_token_is_told(
         return answer
 
     monkeypatch.setattr(lookup._accounts, "call", call)
-    pod = kinds.Pod(metadata=kinds.ObjectMeta(name="web", namespace=SPACE, uid="u"))
+    pod = Pod(metadata=ObjectMeta(name="web", namespace=SPACE, uid="u"))
     with pytest.raises(errors.InternalError, match="no token for service account default"):
         await lookup.token(pod, audience="", seconds=600)

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from tests.unit.engine.kubelet.volumes.world import Machine, a_pod, claim_volume
 
-from localpv.api import kinds
+from localpv.api.kinds.pods import Volume
 from localpv.engine.kubelet.volumes import NotReady
 from localpv.engine.kubelet.volumes.host_parts import Operations, Turns
 from localpv.engine.kubelet.volumes.mapper import Mapper
@@ -35,7 +35,7 @@ async def test_a_persistent_volume_with_a_local_source_is_served_and_one_with_an
 @pytest.mark.seed("PLG-2")
 async def test_an_inline_volume_source_is_not_served(machine: Machine) -> None:
     # The API refuses `local` by name; should it get as far as here, it is a source that nobody knows.
-    inline = msgspec.convert({"name": "data", "local": {"path": "/mnt/disks/vol1"}}, kinds.Volume)
+    inline = msgspec.convert({"name": "data", "local": {"path": "/mnt/disks/vol1"}}, Volume)
     with pytest.raises(NotReady, match="which is not supported") as caught:
         await machine.volumes.set_up(a_pod(inline))
     assert "use a claim" in caught.value.hint

@@ -7,7 +7,33 @@ from pathlib import Path
 import pytest
 from tests.unit.engine.kubelet.volumes.world import Machine, a_pod
 
-from localpv.api import kinds
+from localpv.api.kinds.cluster import Node, NodeStatus
+from localpv.api.kinds.containers import (
+    Container,
+    FieldSelector,
+    ResourceFieldSelector,
+    ResourceRequirements,
+    VolumeMount,
+)
+from localpv.api.kinds.meta import ObjectMeta
+from localpv.api.kinds.pods import (
+    ConfigMapVolumeSource,
+    DownwardAPIFile,
+    DownwardAPIProjection,
+    DownwardAPIVolumeSource,
+    EmptyDirVolumeSource,
+    HostPathVolumeSource,
+    KeysProjection,
+    KeyToPath,
+    OtherSource,
+    Pod,
+    PodSpec,
+    ProjectedVolumeSource,
+    SecretVolumeSource,
+    ServiceAccountTokenProjection,
+    Volume,
+    VolumeProjection,
+)
 from localpv.engine.kubelet import downward_api
 from localpv.engine.kubelet.volumes import NotReady
 from localpv.host.volume_files import File
@@ -21,70 +47,70 @@ def machine(tmp_path: Path) -> Machine:
     return found
 
 
-async def files_of(machine: Machine, volume: kinds.Volume, **pod: object) -> dict[str, File]:
+async def files_of(machine: Machine, volume: Volume, **pod: object) -> dict[str, File]:
     prepared = (await machine.volumes.set_up(a_pod(volume, **pod)))[volume.name]  # type: ignore[arg-type]
     assert prepared.read_only
     return dict(machine.file_sets.sets[prepared.path])
 
 
-async def refused(machine: Machine, volume: kinds.Volume) -> NotReady:
+async def refused(machine: Machine, volume: Volume) -> NotReady:
     with pytest.raises(NotReady) as caught:
         await machine.volumes.set_up(a_pod(volume))
     return caught.value
 
 
 async def test_every_key_becomes_a_file(machine: Machine) -> None:
-    volume = kinds.Volume(name="v", config_map=kinds.ConfigMapVolumeSource(name="settings"))
+    volume = Volume(name="v", config_map=ConfigMapVolumeSource(name="settings"))
     assert await files_of(machine, volume) == {
         "a": File(data=b"1", mode=0o644),
         "b": File(data=b"\xff\x00", mode=0o644),
     }
-    volume = kinds.Volume(name="v", secret=kinds.SecretVolumeSource(secret_name="keys", default_mode=0o400))
+    volume = Volume(name="v", secret=SecretVolumeSource(secret_name="keys", default_mode=0o400))
     assert await files_of(machine, volume) == {"key": File(data=b"secret", mode=0o400)}
 
 
 async def test_items_choose_keys_paths_and_modes(machine: Machine) -> None:
-    items = (kinds.KeyToPath(key="a", path="deep/er", mode=0o600), kinds.KeyToPath(key="b", path="./plain"))
-    source = kinds.ConfigMapVolumeSource(name="settings", items=items, default_mode=0o640)
-    files = await files_of(machine, kinds.Volume(name="v", config_map=source))
+    items = (KeyToPath(key="a", path="deep/er", mode=0o600), KeyToPath(key="b", path="./plain"))
+    source = ConfigMapVolumeSource(name="settings", items=items, default_mode=0o640)
+    files = await files_of(machine, Volume(name="v", config_map=source))
     assert files == {"deep/er": File(data=b"1", mode=0o600), "plain": File(data=b"\xff\x00", mode=0o640)}
 
 
 async def test_what_is_missing_is_told_unless_it_is_optional(machine: Machine) -> None:
-    error = await refused(machine, kinds.Volume(name="v", config_map=kinds.ConfigMapVolumeSource(name="none")))
+    error = await refused(machine, Volume(name="v", config_map=ConfigMapVolumeSource(name="none")))
     assert error.reason == "SourceMissing" and "default/none" in error.message
-    error = await refused(machine, kinds.Volume(name="v", secret=kinds.SecretVolumeSource(secret_name="none")))
+    error = await refused(machine, Volume(name="v", secret=SecretVolumeSource(secret_name="none")))
     assert error.reason == "SourceMissing"
-    items = (kinds.KeyToPath(key="nokey", path="x"),)
-    source = kinds.ConfigMapVolumeSource(name="settings", items=items)
-    assert (await refused(machine, kinds.Volume(name="v", config_map=source))).reason == "KeyMissing"
-    optional = kinds.ConfigMapVolumeSource(name="settings", items=items, optional=True)
-    assert await files_of(machine, kinds.Volume(name="v", config_map=optional)) == {}
-    nothing = kinds.SecretVolumeSource(secret_name="none", optional=True)
-    assert await files_of(machine, kinds.Volume(name="v", secret=nothing)) == {}
+    items = (KeyToPath(key="nokey", path="x"),)
+    source = ConfigMapVolumeSource(name="settings", items=items)
+    assert (await refused(machine, Volume(name="v", config_map=source))).reason == "KeyMissing"
+    optional = ConfigMapVolumeSource(name="settings", items=items, optional=True)
+    assert await files_of(machine, Volume(name="v", config_map=optional)) == {}
+    nothing = SecretVolumeSource(secret_name="none", optional=True)
+    assert await files_of(machine, Volume(name="v", secret=nothing)) == {}
 
 
 async def test_a_path_out_of_the_volume_is_refused(machine: Machine) -> None:
-    items = (kinds.KeyToPath(key="a", path="../../etc/passwd"),)
-    source = kinds.ConfigMapVolumeSource(name="settings", items=items)
-    assert (await refused(machine, kinds.Volume(name="v", config_map=source))).reason == "PathOutside"
+    items = (KeyToPath(key="a", path="../../etc/passwd"),)
+    source = ConfigMapVolumeSource(name="settings", items=items)
+    assert (await refused(machine, Volume(name="v", config_map=source))).reason == "PathOutside"
 
 
 async def test_a_pod_is_told_about_itself(machine: Machine) -> None:
-    machine.lookup.this_node = kinds.Node(
-        metadata=kinds.ObjectMeta(name="n"), status=kinds.NodeStatus(allocatable={"memory": "8Gi", "cpu": "4"})
+    machine.lookup.this_node = Node(
+        metadata=ObjectMeta(name="n"), status=NodeStatus(allocatable={"memory": "8Gi", "cpu": "4"})
     )
-    container = kinds.Container(
+    container = Container(
         name="main",
-        volume_mounts=(kinds.VolumeMount(name="v", mount_path="/v"),),
-        resources=kinds.ResourceRequirements(requests={"cpu": "250m"}, limits={"cpu": "1500m"}),
+        volume_mounts=(VolumeMount(name="v", mount_path="/v"),),
+        resources=ResourceRequirements(requests={"cpu": "250m"}, limits={"cpu": "1500m"}),
     )
 
-    def told(path: str, field: str = "", resource: str = "", divisor: str = "") -> kinds.DownwardAPIFile:
-        return kinds.DownwardAPIFile(
+    def told(path: str, field: str = "", resource: str = "", divisor: str = "") -> DownwardAPIFile:
+        return DownwardAPIFile(
             path=path,
-            field_ref=kinds.FieldSelector(field_path=field) if field else None,
-            resource_field_ref=kinds.ResourceFieldSelector(resource=resource, container_name="main", divisor=divisor)
+            field_ref=FieldSelector(field_path=field) if field else None,
+            resource_field_ref=ResourceFieldSelector(resource=resource, container_name="main", divisor=divisor)
             if resource
             else None,
         )
@@ -98,13 +124,13 @@ async def test_a_pod_is_told_about_itself(machine: Machine) -> None:
         told("millis", resource="requests.cpu", divisor="1m"),
         told("memory", resource="limits.memory", divisor="1Mi"),
     )
-    pod = kinds.Pod(
-        metadata=kinds.ObjectMeta(
+    pod = Pod(
+        metadata=ObjectMeta(
             name="web", namespace="default", uid="u", labels={"b": "2", "app": "x"}, annotations={"k": 'a "b"\n'}
         ),
-        spec=kinds.PodSpec(
+        spec=PodSpec(
             containers=(container,),
-            volumes=(kinds.Volume(name="v", downward_api=kinds.DownwardAPIVolumeSource(items=items)),),
+            volumes=(Volume(name="v", downward_api=DownwardAPIVolumeSource(items=items)),),
         ),
     )
     path = (await machine.volumes.set_up(pod))["v"].path
@@ -124,30 +150,24 @@ def test_text_is_quoted_as_kubernetes_does() -> None:
 
 
 async def test_projected_parts_lie_together_and_a_token_is_private_and_renewed(machine: Machine) -> None:
-    source = kinds.ProjectedVolumeSource(
+    source = ProjectedVolumeSource(
         sources=(
-            kinds.VolumeProjection(config_map=kinds.KeysProjection(name="settings")),
-            kinds.VolumeProjection(
-                secret=kinds.KeysProjection(name="keys", items=(kinds.KeyToPath(key="key", path="k"),))
-            ),
-            kinds.VolumeProjection(
-                downward_api=kinds.DownwardAPIProjection(
-                    items=(
-                        kinds.DownwardAPIFile(
-                            path="ns", field_ref=kinds.FieldSelector(field_path="metadata.namespace")
-                        ),
-                    )
+            VolumeProjection(config_map=KeysProjection(name="settings")),
+            VolumeProjection(secret=KeysProjection(name="keys", items=(KeyToPath(key="key", path="k"),))),
+            VolumeProjection(
+                downward_api=DownwardAPIProjection(
+                    items=(DownwardAPIFile(path="ns", field_ref=FieldSelector(field_path="metadata.namespace")),)
                 )
             ),
-            kinds.VolumeProjection(
-                service_account_token=kinds.ServiceAccountTokenProjection(
+            VolumeProjection(
+                service_account_token=ServiceAccountTokenProjection(
                     path="token", audience="vault", expiration_seconds=3600
                 )
             ),
         ),
         default_mode=0o640,
     )
-    pod = a_pod(kinds.Volume(name="v", projected=source), group=7)
+    pod = a_pod(Volume(name="v", projected=source), group=7)
     path = (await machine.volumes.set_up(pod))["v"].path
     files = machine.file_sets.sets[path]
     assert {name: file.data for name, file in files.items()} == {
@@ -167,8 +187,8 @@ async def test_projected_parts_lie_together_and_a_token_is_private_and_renewed(m
 
 
 async def test_secrets_stay_in_memory_and_configuration_does_not_need_to(machine: Machine) -> None:
-    secret = kinds.Volume(name="s", secret=kinds.SecretVolumeSource(secret_name="keys"))
-    config = kinds.Volume(name="c", config_map=kinds.ConfigMapVolumeSource(name="settings"))
+    secret = Volume(name="s", secret=SecretVolumeSource(secret_name="keys"))
+    config = Volume(name="c", config_map=ConfigMapVolumeSource(name="settings"))
     prepared = await machine.volumes.set_up(a_pod(secret, config))
     assert [mount.mount_point for mount in machine.machine.mounted] == [prepared["s"].path]
     assert machine.machine.mounted[0].fs_type == "tmpfs"
@@ -177,17 +197,17 @@ async def test_secrets_stay_in_memory_and_configuration_does_not_need_to(machine
 @pytest.mark.parametrize(
     ("volume", "word"),
     [
-        (kinds.Volume(name="v", nfs=kinds.pods.OtherSource()), "nfs"),
-        (kinds.Volume(name="v", git_repo=kinds.pods.OtherSource()), "gitRepo"),
-        (kinds.Volume(name="v"), "unknown"),
-        (kinds.Volume(name="v", empty_dir=kinds.EmptyDirVolumeSource(medium="HugePages")), "HugePages"),
+        (Volume(name="v", nfs=OtherSource()), "nfs"),
+        (Volume(name="v", git_repo=OtherSource()), "gitRepo"),
+        (Volume(name="v"), "unknown"),
+        (Volume(name="v", empty_dir=EmptyDirVolumeSource(medium="HugePages")), "HugePages"),
         (
-            kinds.Volume(name="v", projected=kinds.ProjectedVolumeSource(sources=(kinds.VolumeProjection(),))),
+            Volume(name="v", projected=ProjectedVolumeSource(sources=(VolumeProjection(),))),
             "projected",
         ),
     ],
 )
-async def test_what_is_not_served_is_refused_by_name(machine: Machine, volume: kinds.Volume, word: str) -> None:
+async def test_what_is_not_served_is_refused_by_name(machine: Machine, volume: Volume, word: str) -> None:
     error = await refused(machine, volume)
     assert error.reason == "NotSupported" and word in error.message and error.hint
 
@@ -197,8 +217,8 @@ async def test_paths_of_the_node_are_what_the_pod_says(machine: Machine) -> None
     machine.machine.add_disk("/dev/sdb")
     machine.machine.hung.add(Path("/mnt/dead"))
 
-    def asked(path: str, kind: str | None = None) -> kinds.Volume:
-        return kinds.Volume(name="v", host_path=kinds.HostPathVolumeSource(path=path, type=kind))
+    def asked(path: str, kind: str | None = None) -> Volume:
+        return Volume(name="v", host_path=HostPathVolumeSource(path=path, type=kind))
 
     for volume in (asked("/srv"), asked("/srv", "Directory"), asked("/new", "DirectoryOrCreate"), asked("/new2")):
         assert volume.host_path is not None
@@ -222,14 +242,12 @@ async def test_memory_is_as_large_as_the_least_limit(machine: Machine, monkeypat
 
     monkeypatch.setattr(machine.mounting, "mount_memory", note)
     for limit, memory in ((None, None), ("10Mi", None), ("10Mi", "4Mi"), (None, "4Mi")):
-        source = kinds.EmptyDirVolumeSource(medium="Memory", size_limit=limit)
-        resources = kinds.ResourceRequirements(limits={"memory": memory} if memory else {})
-        container = kinds.Container(
-            name="c", volume_mounts=(kinds.VolumeMount(name="v", mount_path="/v"),), resources=resources
-        )
-        pod = kinds.Pod(
-            metadata=kinds.ObjectMeta(name="p", namespace="default", uid=f"u-{len(sizes)}"),
-            spec=kinds.PodSpec(containers=(container,), volumes=(kinds.Volume(name="v", empty_dir=source),)),
+        source = EmptyDirVolumeSource(medium="Memory", size_limit=limit)
+        resources = ResourceRequirements(limits={"memory": memory} if memory else {})
+        container = Container(name="c", volume_mounts=(VolumeMount(name="v", mount_path="/v"),), resources=resources)
+        pod = Pod(
+            metadata=ObjectMeta(name="p", namespace="default", uid=f"u-{len(sizes)}"),
+            spec=PodSpec(containers=(container,), volumes=(Volume(name="v", empty_dir=source),)),
         )
         await machine.volumes.set_up(pod)
     mib = 1024 * 1024

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.engine.kubelet.volumes.world import Died, Machine, a_pod, claim_volume, dying_hands
 
 from localpv import errors
-from localpv.api import kinds
+from localpv.api.kinds.pods import ConfigMapVolumeSource, EmptyDirVolumeSource, Pod, Volume
 from localpv.engine.kubelet.volumes import NotReady
 from localpv.host.model.devices import BlockDevice
 
@@ -24,7 +24,7 @@ def machine(tmp_path: Path) -> Machine:
     return found
 
 
-async def refused(machine: Machine, pod: kinds.Pod) -> NotReady:
+async def refused(machine: Machine, pod: Pod) -> NotReady:
     with pytest.raises(NotReady) as caught:
         await machine.volumes.set_up(pod)
     assert caught.value.message
@@ -266,7 +266,7 @@ async def test_one_volume_that_cannot_go_keeps_none_of_the_others(machine: Machi
         claim_volume("disk", name="a"),
         claim_volume("raw", name="b"),
         claim_volume("dir", name="c"),
-        kinds.Volume(name="d", empty_dir=kinds.EmptyDirVolumeSource()),
+        Volume(name="d", empty_dir=EmptyDirVolumeSource()),
         devices=["b"],
     )
     prepared = await machine.volumes.set_up(pod)
@@ -327,14 +327,14 @@ def dying_after(machine: Machine, steps: int) -> None:
     machine.restarted(dying_hands(machine.host, steps))
 
 
-def everything() -> kinds.Pod:
+def everything() -> Pod:
     """A pod with a volume of each sort."""
     return a_pod(
         claim_volume("disk", name="a"),
         claim_volume("raw", name="b"),
         claim_volume("dir", name="c", read_only=True),
-        kinds.Volume(name="d", empty_dir=kinds.EmptyDirVolumeSource(medium="Memory")),
-        kinds.Volume(name="e", config_map=kinds.ConfigMapVolumeSource(name="settings")),
+        Volume(name="d", empty_dir=EmptyDirVolumeSource(medium="Memory")),
+        Volume(name="e", config_map=ConfigMapVolumeSource(name="settings")),
         devices=["b"],
         group=7,
     )

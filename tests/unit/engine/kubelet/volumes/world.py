@@ -11,7 +11,20 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from localpv.api import kinds
+from localpv.api.kinds.cluster import Node
+from localpv.api.kinds.containers import Container, VolumeDevice, VolumeMount
+from localpv.api.kinds.meta import ObjectMeta
+from localpv.api.kinds.pods import PersistentVolumeClaimVolumeSource, Pod, PodSecurityContext, PodSpec, Volume
+from localpv.api.kinds.volumes import (
+    ClaimReference,
+    LocalVolumeSource,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PersistentVolumeClaimSpec,
+    PersistentVolumeClaimStatus,
+    PersistentVolumeSpec,
+    PersistentVolumeStatus,
+)
 from localpv.disk import identity as identities
 from localpv.disk import labels
 from localpv.engine.kubelet.volumes import HostParts, PodVolumes
@@ -27,18 +40,18 @@ _numbers = itertools.count(1)
 class FakeLookup:
     """The API as a handful of dictionaries."""
 
-    claims: dict[str, kinds.PersistentVolumeClaim] = field(default_factory=dict)
-    volumes: dict[str, kinds.PersistentVolume] = field(default_factory=dict)
+    claims: dict[str, PersistentVolumeClaim] = field(default_factory=dict)
+    volumes: dict[str, PersistentVolume] = field(default_factory=dict)
     config_maps: dict[str, Mapping[str, bytes]] = field(default_factory=dict)
     secrets: dict[str, Mapping[str, bytes]] = field(default_factory=dict)
-    this_node: kinds.Node | None = None
+    this_node: Node | None = None
     tokens: list[tuple[str, str, int]] = field(default_factory=list)
     token_ends: str = "2030-01-01T01:00:00Z"
 
-    async def claim(self, namespace: str, name: str) -> kinds.PersistentVolumeClaim | None:
+    async def claim(self, namespace: str, name: str) -> PersistentVolumeClaim | None:
         return self.claims.get(f"{namespace}/{name}")
 
-    async def volume(self, name: str) -> kinds.PersistentVolume | None:
+    async def volume(self, name: str) -> PersistentVolume | None:
         return self.volumes.get(name)
 
     async def volume_source(self, name: str) -> str:
@@ -50,10 +63,10 @@ class FakeLookup:
     async def secret(self, namespace: str, name: str) -> Mapping[str, bytes] | None:
         return self.secrets.get(f"{namespace}/{name}")
 
-    async def node(self) -> kinds.Node | None:
+    async def node(self) -> Node | None:
         return self.this_node
 
-    async def token(self, pod: kinds.Pod, *, audience: str, seconds: int) -> tuple[str, str]:
+    async def token(self, pod: Pod, *, audience: str, seconds: int) -> tuple[str, str]:
         self.tokens.append((pod.metadata.name, audience, seconds))
         return f"token-{len(self.tokens)}", self.token_ends
 
@@ -68,63 +81,63 @@ class FakeLookup:
         fs_type: str | None = None,
         mount_options: Sequence[str] = (),
         **spec: Any,
-    ) -> kinds.PersistentVolume:
+    ) -> PersistentVolume:
         """A local volume that is bound to the claim of the same name."""
         number = next(_numbers)
         annotations = {}
         if identity is not None:
             annotations[labels.IDENTITY] = msgspec.json.encode(identities.written(identity)).decode()
-        volume = kinds.PersistentVolume(
-            metadata=kinds.ObjectMeta(name=name, uid=f"pv-{number}", annotations=annotations),
-            spec=kinds.PersistentVolumeSpec(
-                local=kinds.LocalVolumeSource(path=str(path), fs_type=fs_type),
+        volume = PersistentVolume(
+            metadata=ObjectMeta(name=name, uid=f"pv-{number}", annotations=annotations),
+            spec=PersistentVolumeSpec(
+                local=LocalVolumeSource(path=str(path), fs_type=fs_type),
                 volume_mode=mode,
                 access_modes=tuple(access_modes),
                 mount_options=tuple(mount_options),
-                claim_ref=kinds.ClaimReference(namespace="default", name=name, uid=f"claim-{number}"),
+                claim_ref=ClaimReference(namespace="default", name=name, uid=f"claim-{number}"),
                 **spec,
             ),
-            status=kinds.PersistentVolumeStatus(phase="Bound"),
+            status=PersistentVolumeStatus(phase="Bound"),
         )
         self.volumes[name] = volume
-        self.claims[f"default/{name}"] = kinds.PersistentVolumeClaim(
-            metadata=kinds.ObjectMeta(name=name, namespace="default", uid=f"claim-{number}"),
-            spec=kinds.PersistentVolumeClaimSpec(volume_name=name, volume_mode=mode, access_modes=tuple(access_modes)),
-            status=kinds.PersistentVolumeClaimStatus(phase="Bound"),
+        self.claims[f"default/{name}"] = PersistentVolumeClaim(
+            metadata=ObjectMeta(name=name, namespace="default", uid=f"claim-{number}"),
+            spec=PersistentVolumeClaimSpec(volume_name=name, volume_mode=mode, access_modes=tuple(access_modes)),
+            status=PersistentVolumeClaimStatus(phase="Bound"),
         )
         return volume
 
 
-def claim_volume(claim: str = "pv", *, name: str = "data", read_only: bool = False) -> kinds.Volume:
+def claim_volume(claim: str = "pv", *, name: str = "data", read_only: bool = False) -> Volume:
     """A pod's volume that is a claim."""
-    source = kinds.PersistentVolumeClaimVolumeSource(claim_name=claim, read_only=read_only)
-    return kinds.Volume(name=name, persistent_volume_claim=source)
+    source = PersistentVolumeClaimVolumeSource(claim_name=claim, read_only=read_only)
+    return Volume(name=name, persistent_volume_claim=source)
 
 
 def a_pod(
-    *volumes: kinds.Volume,
+    *volumes: Volume,
     uid: str = "",
     devices: Sequence[str] = (),
     group: int | None = None,
     policy: str | None = None,
     **metadata: Any,
-) -> kinds.Pod:
+) -> Pod:
     """A pod with one container that mounts all volumes, or maps those that are named in `devices`."""
     number = next(_numbers)
     mounts = [volume.name for volume in volumes if volume.name not in devices]
-    container = kinds.Container(
+    container = Container(
         name="main",
-        volume_mounts=tuple(kinds.VolumeMount(name=name, mount_path=f"/{name}") for name in mounts),
-        volume_devices=tuple(kinds.VolumeDevice(name=name, device_path=f"/dev/{name}") for name in devices),
+        volume_mounts=tuple(VolumeMount(name=name, mount_path=f"/{name}") for name in mounts),
+        volume_devices=tuple(VolumeDevice(name=name, device_path=f"/dev/{name}") for name in devices),
     )
-    return kinds.Pod(
-        metadata=kinds.ObjectMeta(
+    return Pod(
+        metadata=ObjectMeta(
             **{"name": f"pod-{number}", "namespace": "default", "uid": uid or f"uid-{number}", **metadata}
         ),
-        spec=kinds.PodSpec(
+        spec=PodSpec(
             containers=(container,),
             volumes=volumes,
-            security_context=kinds.PodSecurityContext(fs_group=group, fs_group_change_policy=policy),
+            security_context=PodSecurityContext(fs_group=group, fs_group_change_policy=policy),
         ),
     )
 
