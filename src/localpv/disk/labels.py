@@ -1,11 +1,17 @@
-"""Labels, annotations, finalizers, condition types and reasons of LocalDisks and of the volumes made of them."""
+"""Labels, annotations, finalizers, condition types and reasons of LocalDisks, pools, and the volumes made of them."""
 
 from __future__ import annotations
 
+import hashlib
 from typing import Final
 
+from localpv.api import names
+
 NODE: Final = "localpv.dev/node"
-"""Label of a volume: the node of its disk, or as much of its name as fits and a hash of all."""
+"""Label of a volume of a disk, a LocalPool, a PoolVolume and a PoolSnapshot: the node, as `node_label` writes it.
+
+A PersistentVolume of a pool has none: by this label the volumes of disks are found.
+"""
 
 NODE_NAME: Final = "localpv.dev/node-name"
 """Annotation of a cleaning Job: the node of its disk. Names of nodes and disks can be longer than a label may be."""
@@ -15,6 +21,9 @@ DISK: Final = "localpv.dev/disk"
 
 FINALIZER: Final = "localpv.dev/disk"
 """Keeps a volume, whoever deletes it, until what is on its disk is known: clean, never used, or remembered."""
+
+POOL_VOLUME: Final = "localpv.dev/pool-volume"
+"""Finalizer of a PoolVolume and a PoolSnapshot: the agent takes it off when its bytes are wiped and gone."""
 
 IDENTITY: Final = "localpv.dev/identity"
 """Annotation of a volume: what the disk was when it was published, as JSON."""
@@ -57,3 +66,11 @@ DATA_READABLE: Final = "DataReadable"
 
 NOT_ERASED: Final = "NotErased"
 """Reason: what the last tenant wrote could be read."""
+
+
+def node_label(node: str) -> str:
+    """The value of the label localpv.dev/node: the name, or as much of it as fits and a hash of all."""
+    if len(node) <= names.MAX_LABEL:
+        return node
+    digest = hashlib.sha256(node.encode()).hexdigest()[:8]
+    return f"{node[: names.MAX_LABEL - 9].rstrip('-.')}-{digest}"

@@ -12,7 +12,7 @@ from importlib import resources
 from localpv.api import yamls
 from localpv.api.objects import Object
 
-NAMES = ("localdisks", "localstorages", "localstoragenodes")
+NAMES = ("localdisks", "localstorages", "localstoragenodes", "localpools", "poolvolumes", "poolsnapshots")
 """The definitions there are; each is the file NAME.yaml in this folder."""
 
 

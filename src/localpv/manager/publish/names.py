@@ -8,8 +8,8 @@ from __future__ import annotations
 import hashlib
 import re
 
-from localpv.api import names
 from localpv.disk import labels
+from localpv.disk.labels import node_label
 from localpv.disk.records.names import disk_name
 
 PREFIX = "local-pv-"
@@ -57,14 +57,6 @@ def made_on_node(annotation: str, node: str) -> bool:
     """
     own = labels.PROVISIONER + node
     return annotation == own or (annotation.startswith(f"{own}-") and bool(_is_uid(annotation[len(own) + 1 :])))
-
-
-def node_label(node: str) -> str:
-    """The value of the label localpv.dev/node: the name, or as much of it as fits and a hash of all."""
-    if len(node) <= names.MAX_LABEL:
-        return node
-    digest = hashlib.sha256(node.encode()).hexdigest()[:8]
-    return f"{node[: names.MAX_LABEL - 9].rstrip('-.')}-{digest}"
 
 
 def _bytes(text: str) -> bytes:

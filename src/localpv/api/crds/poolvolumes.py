@@ -1,0 +1,36 @@
+"""The definition of PoolVolume: a row for each volume of a pool."""
+
+from __future__ import annotations
+
+from localpv.api.crds import definitions
+from localpv.api.crds.definitions import IN_WIDE_TABLES
+from localpv.api.kinds import localpool
+from localpv.api.objects import Object
+
+COLUMNS: tuple[Object, ...] = (
+    {"name": "Node", "jsonPath": ".spec.nodeName", "description": "Node that has the volume"},
+    {"name": "Pool", "jsonPath": ".spec.poolName", "description": "Pool that it is carved out of"},
+    {"name": "Bytes", "jsonPath": ".spec.sizeBytes", "type": "integer", "description": "Size that is promised"},
+    {"name": "Phase", "jsonPath": ".status.phase", "description": "How far the agent is"},
+    {"name": "Namespace", "jsonPath": ".spec.claim.namespace", "description": "Namespace of the claim"},
+    {"name": "Claim", "jsonPath": ".spec.claim.name", "description": "Claim that it was made for"},
+    {"name": "Code", "jsonPath": ".status.code", "description": "Why it failed"},
+    {
+        "name": "Message",
+        "jsonPath": ".status.message",
+        "description": "Why it failed, or what it waits for",
+        "priority": IN_WIDE_TABLES,
+    },
+    {
+        "name": "Age",
+        "jsonPath": ".metadata.creationTimestamp",
+        "type": "date",
+        "description": "How long ago it was ordered",
+        "priority": IN_WIDE_TABLES,
+    },
+)
+
+
+def definition() -> Object:
+    """The CustomResourceDefinition."""
+    return definitions.define(localpool.PoolVolume, COLUMNS)
