@@ -75,6 +75,15 @@ class NodeHere:
         self.mount(storage)
         return storage
 
+    def edit(self, name: str, rule: str) -> LocalStorage:
+        """Let a LocalStorage say something else; what it says now."""
+        group = {"storageClassName": CLASS, "volumeMode": "Block", "udevRules": [f'KERNEL=="loop*", {rule}']}
+        patch = {"spec": {"nodes": [{"devices": [group]}]}}
+        changed = self.api.send("PATCH", f"{STORAGES}/{name}", patch, content_type=wire.MERGE_PATCH).body
+        storage = msgspec.convert(changed, LocalStorage)
+        self.mount(storage)
+        return storage
+
     def mount(self, storage: LocalStorage, *, retired: bool = False) -> None:
         """What the kubelet mounts of the ConfigMap."""
         made = local_storage.node_configuration(storage, local_storage.groups(storage))
@@ -237,6 +246,31 @@ def test_a_retired_group_keeps_the_link_of_a_volume_until_the_volume_is_gone(nod
     node.stop("a", process)
 
 
+@pytest.mark.seed("OPR-16", "OPR-17")
+def test_an_older_local_storage_takes_no_disk_from_under_a_volume_of_a_younger(node: NodeHere) -> None:
+    one = node.plug("one")
+    node.storage("a", "none")
+    node.storage("b", "one")
+    processes = [node.start("a"), node.start("b")]
+    node.until_matched("b", 1)
+    disk = node.use(one)
+    node.edit("a", f'ATTR{{loop/backing_file}}=="{node.folder}/*.img"')
+    node.plug("two")
+    node.until_matched("a", 1)
+
+    (device,) = [each for each in node.report("a")["devices"] if each["device"] == one]
+    assert device["reason"] == "TakenByOther"
+    assert f"LocalStorage {SPACE}/b has the device, and a volume is on it" in device["message"]
+    assert node.report("b")["matched"] == 1
+
+    node.api.send("DELETE", f"{DISKS}/{disk}")
+    node.plug("three")  # the kernel tells of it, and they look
+    node.until_matched("a", 3)
+    node.until_matched("b", 0)
+    for name, process in zip("ab", processes, strict=True):
+        node.stop(name, process)
+
+
 @pytest.mark.seed("OPR-17")
 def test_killed_again_and_again_while_rules_change_no_link_in_use_is_ever_lost(node: NodeHere) -> None:
     """At moments of chance; `tests/unit/agent/udev/test_crashes.py` has every one of them."""
@@ -246,12 +280,7 @@ def test_killed_again_and_again_while_rules_change_no_link_in_use_is_ever_lost(n
     node.until_linked(one)
     node.use(one)
     for turn in range(6):
-        rule = f'KERNEL=="loop*", ATTR{{loop/backing_file}}=="{node.folder}/one.img|{node.folder}/turn{turn}.img"'
-        group = {"storageClassName": CLASS, "volumeMode": "Block", "udevRules": [rule]}
-        patch = {"spec": {"nodes": [{"devices": [group]}]}}
-        changed = node.api.send("PATCH", f"{STORAGES}/a", patch, content_type=wire.MERGE_PATCH).body
-        storage = msgspec.convert(changed, LocalStorage)
-        node.mount(storage)
+        storage = node.edit("a", f'ATTR{{loop/backing_file}}=="{node.folder}/one.img|{node.folder}/turn{turn}.img"')
         process.kill()
         process.wait()
         process = node.start("a")

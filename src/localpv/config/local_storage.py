@@ -98,8 +98,13 @@ class NodeConfiguration(Part, frozen=True, kw_only=True):
     """By the id of the group."""
 
     pinned: Mapping[str, str] = NOTHING
-    """Added on the node: of names of links that several devices could have, since they have the same serial number, the
-    ID_PATH of the one that has it. Without this another one may have it after a restart."""
+    """Added on the node: of links, as CLASS/MODE/ID, that several devices could have, since they have the same serial
+    number, the ID_PATH of the one that has it. Without this another one may have it after a restart. A name alone, as
+    earlier versions wrote it, is meant in all folders."""
+
+    held: tuple[str, ...] = ()
+    """Added on the node: links, as CLASS/MODE/ID, of volumes that this one keeps although an older LocalStorage has
+    come to match their devices, or may have."""
 
     engine: str = ""
     """Added on the node: which `localpv up` of the machine has the LocalStorage; empty for a cluster. Who serves one
@@ -226,7 +231,7 @@ def merged(old: NodeConfiguration | None, new: NodeConfiguration) -> NodeConfigu
     for each, group in new.groups.items():
         if each not in kept or kept[each].generation <= group.generation:
             kept[each] = group
-    return msgspec.structs.replace(new, groups=kept, pinned={**new.pinned, **old.pinned})
+    return msgspec.structs.replace(new, groups=kept, pinned={**new.pinned, **old.pinned}, held=old.held)
 
 
 def earlier_id(id: str, group: GroupDevices) -> str:
@@ -610,13 +615,16 @@ def _node_problems(found: NodeConfiguration) -> Iterator[Problem]:
         if len(group.kept) > MOST_KEPT or not all(map(_is_link, group.kept)):
             yield Problem(f"{place}.kept", "is no list of links")
         yield from _devices(place, group.devices)
-    if len(found.pinned) > MOST_KEPT or not all(map(is_entry, (*found.pinned, *found.pinned.values()))):
+    names_of = all(is_entry(name) or _is_link(name) for name in found.pinned)
+    if len(found.pinned) > MOST_KEPT or not names_of or not all(map(is_entry, found.pinned.values())):
         yield Problem("pinned", "is no list of names and paths of devices")
+    if len(found.held) > MOST_KEPT or not all(map(_is_link, found.held)):
+        yield Problem("held", "is no list of links")
     yield from _lengths("groups", [group.devices for group in found.groups.values()], msgspec.to_builtins(found.groups))
 
 
 MOST_KEPT: Final = 256
-"""Links of one retired group that stay, and names that are pinned; a node has fewer disks."""
+"""Links of one retired group that stay, links that are held, names that are pinned; a node has fewer disks."""
 
 
 def is_entry(name: str) -> bool:

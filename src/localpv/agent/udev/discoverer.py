@@ -4,15 +4,15 @@ It reads the world and never the event that woke it, so that it may die at any p
 holds if we die after each:
 
 1.  Read what we are told (a mounted ConfigMap, or objects handed over). Nothing has changed.
-2.  Read the files of rules, and, where something is to be dropped, which disks of this node volumes have: asked of the
-    API, and when there is no answer nothing is dropped. Nothing has changed.
-3.  Take the lock of the node. The kernel gives it back when we die.
+2.  Take the lock of the node. The kernel gives it back when we die.
+3.  Read the files of rules, and, where something is to be dropped or may be taken from somebody, which disks of this
+    node volumes have: asked of the API, and when there is no answer nothing is dropped or taken. Nothing has changed.
 4.  Write each file that changed, by a rename. Files hold the configuration they were made from, so whoever comes next
     goes on from what is there; a half-written file has a name that udev does not read, and the next try overwrites it.
     Some files may be new and others old: each is right by itself, and a device that two LocalStorages match may have
     two links until the next look, which the agent sees as one disk.
 5.  Remove the files of which no group is left. A file that is left belongs to a LocalStorage that is gone, and
-    step 2 of the next start finds that.
+    step 3 of the next start finds that.
 6.  Compare the marks that rules leave on devices with the files. If they differ, have udev read the rules, and look at
     those devices again. Dying before or in the middle of it leaves marks that differ, and the next look goes on here; a
     restart of the machine does the same by itself. A link whose device still matches stays where it is throughout:
@@ -28,24 +28,30 @@ A group that is retired or goes keeps the links of all disks that a volume has: 
 has claimed the volume. Whoever retires a group withdraws the volumes that nobody claimed; then their links go here.
 So does a group that is told other devices: those of before stay beside it, retired and under an id of their own, with
 the links in use that it gave; when udev has looked, those that a rule of now gives too are let go.
+
+Of two LocalStorages that match a device the older has it, but it takes no link from under a volume: when rules come
+that may match more than before, every LocalStorage holds the links in use that it gives. When udev has looked, those
+that nobody older would take are let go, and the others when their volume is gone.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
 from localpv import errors
 from localpv.agent.udev import report, rules_file
-from localpv.agent.udev.rules_folder import Configurations, RulesFolder
+from localpv.agent.udev.rules_folder import Configurations, Present, RulesFolder
 from localpv.api.kinds.cluster import Node
 from localpv.api.kinds.localdisk import LocalDisk
 from localpv.api.kinds.localstorage import DeviceGroup, LocalStorage, LocalStorageNode, LocalStorageNodeStatus
-from localpv.api.kinds.meta import NOTHING, write_time
+from localpv.api.kinds.meta import write_time
 from localpv.client.client import Client
 from localpv.client.objects import Selection
 from localpv.config import local_storage
@@ -80,6 +86,9 @@ GATHER_SECONDS = 0.25
 
 SETTLE_SECONDS = 30.0
 """How long udev may take to look at all devices of a node."""
+
+ASK_SECONDS = 10.0
+"""How long an answer of the API may take while we have the lock of the node."""
 
 LEAVE_SECONDS = 60.0
 """How long the end may take: an answer of the API, and udev's look at all devices."""
@@ -188,30 +197,32 @@ class Discoverer:
             self.synced = False
             await self._report_all(told, (), {}, error=NO_UDEV)
             raise errors.NotSupported(NO_UDEV, hint="start systemd-udevd on this node")
-        present = (await self._folder.read()).configurations
-        leaving, used, trouble = frozenset[tuple[str, str]](), None, None
-        try:
-            leaving = await self._leaving(told, present)
-            used = await self._in_use() if leaving or _needs_to_know(present, told) else None
-        except errors.LocalpvError as error:
-            # Without an answer nothing goes; what is told comes into force all the same.
-            trouble = error
+        trouble: errors.LocalpvError | None = None
         waiting: dict[str, str] = {}
-        known = [device.properties for device in await self._udev.devices()]
 
-        def change(before: Configurations) -> Configurations:
+        async def change(present: Present) -> Configurations:
             # What holds now that we have the lock: `leave` may have taken away what was told when this look began.
-            nonlocal told
-            told = dict(self._told)
-            given = rules_file.groups_of_links(before.values(), known, engine=self._engine)
-            after = _changed(before, told, leaving=leaving, used=used, waiting=waiting, given=given)
-            return {key: rules_file.with_pins(each, known) for key, each in after.items()}
+            nonlocal told, trouble
+            told, before = dict(self._told), present.configurations
+            leaving, used = frozenset[tuple[str, str]](), None
+            try:
+                async with _answered():
+                    leaving = await self._leaving(told, before)
+                    used = await self._in_use() if leaving or _needs_to_know(present, told) else None
+            except errors.LocalpvError as error:
+                # Without an answer nothing goes; what is told comes into force all the same.
+                trouble = error
+            known = await self._known(before)
+            self._check_damaged(present, told, used, known)
+            after = _changed(before, told, leaving=leaving, used=used, waiting=waiting, known=known)
+            return rules_file.with_pins(after, known.properties)
 
         try:
             now, _ = await self._folder.change(change)
         except errors.LocalpvError as error:
             self.synced = False
-            await self._report_all(told, await self._udev.devices(), {}, error=str(error))
+            why = f"{error}; {error.hint}" if error.hint else str(error)
+            await self._report_all(told, await self._udev.devices(), {}, error=why)
             raise
         devices, unseen = await self._put_in_force(now)
         self.synced, self.unseen = _any_seen(devices, unseen), len(unseen)
@@ -222,6 +233,36 @@ class Discoverer:
             return LOOK_WHILE_GOING
         again = min((at for at, _ in self._asked.values()), default=float("inf"))
         return min(max(again - self._clock.monotonic(), 0.0), LOOK_EVERY)
+
+    async def _known(self, before: Configurations) -> _Known:
+        properties = [device.properties for device in await self._udev.devices()]
+        return _Known(
+            properties=properties,
+            given=rules_file.groups_of_links(before.values(), properties, engine=self._engine),
+            linked=rules_file.linked_by(before.values(), properties),
+            contested=rules_file.contested(before.values(), properties),
+        )
+
+    def _check_damaged(self, present: Present, told: Configurations, used: InUse | None, known: _Known) -> None:
+        """Raises when nothing may be written since nobody knows what a file of ours has kept for volumes: its rules are
+        in force as they are. One that has kept nothing is written anew by who is told of its LocalStorage."""
+        ours = {self._folder.name_of(each): each for each in told.values()}
+        for name, why in sorted(present.damaged.items()):
+            hint = "put the file back as it was, or remove it when no volume needs its links, which go with it then"
+            if (each := ours.get(name)) is None:
+                raise errors.ConfigurationError(
+                    f"the header of {name} is damaged ({why}), so all rules of this node stay as they are", hint=hint
+                )
+            by_it = rules_file.linked_by([each], known.properties)
+            absent = _in_folders(each, used or ()) - known.linked.keys()
+            kept = absent.union(used or ()).intersection((*by_it, *absent))
+            if used is None or kept:
+                volumes = ", ".join(sorted(kept)[:10]) or "the API does not say which"
+                raise errors.ConfigurationError(
+                    f"the header of {name} is damaged ({why}), and volumes have links of it: {volumes}; it stays as it"
+                    " is until they are gone",
+                    hint=hint,
+                )
 
     async def _put_in_force(self, now: Configurations) -> tuple[tuple[UdevDevice, ...], frozenset[str]]:
         """Step 6: the devices, and the names of those that udev has not looked at with the rules of now."""
@@ -371,8 +412,16 @@ class Discoverer:
         if not over:
             log.info("leaves all rules as they are localstorage=%s reason=update", configuration.key)
             return
-        leaving, used = frozenset((configuration.uid, group) for group in over), await self._in_use()
-        now, _ = await self._folder.change(lambda before: _changed(before, {}, leaving=leaving, used=used, waiting={}))
+        leaving = frozenset((configuration.uid, group) for group in over)
+
+        async def change(present: Present) -> Configurations:
+            async with _answered():
+                used = await self._in_use()
+            known = await self._known(present.configurations)
+            self._check_damaged(present, {}, used, known)
+            return _changed(present.configurations, {}, leaving=leaving, used=used, waiting={}, known=known)
+
+        now, _ = await self._folder.change(change)
         await self._put_in_force(now)
         if left := now.get(configuration.key):
             kept = sorted(link for group in left.groups.values() for link in group.kept)
@@ -391,6 +440,32 @@ class Discoverer:
             await objects.delete(name, configuration.namespace, uid=found.metadata.uid)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Known:
+    """What udev's database says, of the rules that are in the files."""
+
+    properties: Sequence[Mapping[str, str]]
+    """Of all devices."""
+
+    given: Mapping[str, tuple[str, str]]
+    """UID and id of the group that gives a link, of devices at which udev has looked with exactly these rules."""
+
+    linked: Mapping[str, frozenset[str]]
+    """LocalStorages that have given a link, with whichever rules."""
+
+    contested: frozenset[str]
+    """Links that an older LocalStorage would take."""
+
+
+@contextlib.asynccontextmanager
+async def _answered() -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout(ASK_SECONDS):
+            yield
+    except TimeoutError as error:
+        raise errors.ConnectionLost(f"no answer of the API within {ASK_SECONDS:g} s") from error
+
+
 _EVERY_FIELD = {"generation": None, "matched": None, "devices": None, "error": None}
 """What a merge patch must say so that fields go which have their default now."""
 
@@ -399,13 +474,33 @@ def _is_retired(configuration: NodeConfiguration) -> bool:
     return any(group.retired for group in configuration.groups.values())
 
 
-def _needs_to_know(present: Configurations, told: Configurations) -> bool:
+def _needs_to_know(present: Present, told: Configurations) -> bool:
     """Whether it depends on volumes what becomes of these."""
-    others = (key for key in present.keys() & told.keys() if present[key].uid != told[key].uid)
+    before = present.configurations
+    others = (key for key in before.keys() & told.keys() if before[key].uid != told[key].uid)
     return (
-        any(map(_is_retired, (*present.values(), *told.values())))
+        bool(present.damaged)
+        or any(map(_is_retired, (*before.values(), *told.values())))
+        or any(each.held for each in before.values())
         or any(True for _ in others)
-        or any(_edited(present[key], told[key]) for key in present.keys() & told.keys())
+        or _may_take(before, {**before, **told})
+        or any(_edited(before[key], told[key]) for key in before.keys() & told.keys())
+    )
+
+
+def _may_take(before: Configurations, after: Configurations) -> bool:
+    """Whether rules come that may match devices of other LocalStorages."""
+    return len(after) > 1 and any(
+        key not in before or _edited(before[key], each) or _comes_back(before[key], each) for key, each in after.items()
+    )
+
+
+def _comes_back(old: NodeConfiguration, new: NodeConfiguration) -> bool:
+    """Whether a group links new devices again that did so no more."""
+    return any(
+        old.groups[id].retired and not group.retired and old.groups[id].generation <= group.generation
+        for id, group in new.groups.items()
+        if id in old.groups
     )
 
 
@@ -442,14 +537,14 @@ def _changed(
     leaving: frozenset[tuple[str, str]],
     used: InUse | None,
     waiting: dict[str, str],
-    given: Mapping[str, tuple[str, str]] = NOTHING,
-) -> Configurations:
+    known: _Known,
+) -> dict[str, NodeConfiguration]:
     """What is to be in the files: what was, what we are told, and of what goes no more than volumes have.
 
     `used` is None when nobody has asked: what goes then stays as it is until the next look. `waiting` gets the
-    LocalStorages that cannot be served yet, and why. `given` says which group gives a link.
+    LocalStorages that cannot be served yet, and why.
     """
-    after = dict(before)
+    after, given = dict(before), known.given
     fresh: set[str] = set()
     for key, new in told.items():
         old = before.get(key)
@@ -485,7 +580,40 @@ def _changed(
         going = {pair for pair in leaving if pair[0] == each.uid}
         going |= {(each.uid, group) for group, it in each.groups.items() if it.retired}
         after[key] = _without(each, going, used, live)
-    return after
+    return _holding(before, after, used, known, waiting)
+
+
+def _holding(
+    before: Configurations,
+    after: dict[str, NodeConfiguration],
+    used: InUse | None,
+    known: _Known,
+    waiting: dict[str, str],
+) -> dict[str, NodeConfiguration]:
+    """Each with the links that it holds for volumes, so that no older one takes them."""
+    takes = _may_take(before, after)
+    holding: dict[str, NodeConfiguration] = {}
+    for key, each in after.items():
+        had = frozenset(each.held)
+        held = had
+        if used is not None:
+            mine = {link for link in used if key in known.linked.get(link, ())}
+            # Disks that are not there have theirs when they are.
+            mine |= _in_folders(each, used) - known.linked.keys()
+            needed = {link for link in mine if link in known.contested or link not in known.given}
+            held = frozenset(mine if takes else had & needed)
+        elif takes:
+            # Nobody says which of them volumes have, so all of them may.
+            held = had | {link for link, keys in known.linked.items() if key in keys}
+        holding[key] = msgspec.structs.replace(each, held=tuple(sorted(held)))
+    try:
+        for each in holding.values():
+            local_storage.read(each.text())
+    except local_storage.WrongConfiguration as error:
+        for key in [key for key in after if after[key] != before.get(key)]:
+            waiting[key] = f"other LocalStorages have too many volumes that they hold: {error}"
+        return dict(before)
+    return holding
 
 
 def _earlier(
@@ -516,6 +644,11 @@ def _below(group: GroupDevices, links: Iterable[str]) -> set[str]:
     """Links that are in the folders of a group."""
     places = {f"{devices.storage_class_name}/{local_storage.mode_of(devices)}/" for devices in group.devices}
     return {link for link in links if link.startswith(tuple(places))}
+
+
+def _in_folders(configuration: NodeConfiguration, links: Collection[str]) -> set[str]:
+    """Links that are in the folders of any group."""
+    return {link for group in configuration.groups.values() for link in _below(group, links)}
 
 
 def _without(

@@ -46,6 +46,7 @@ _STOP: Final = "|"
 _END: Final = "kubernetes_local_storage_end_"
 _NEXT: Final = "kubernetes_local_storage_next_"
 _LIVE: Final = "kubernetes_local_storage_live_"
+_GUARDED: Final = "kubernetes_local_storage_guarded_"
 _LINKING: Final = "kubernetes_local_storage_link_"
 
 # Properties of a device; a hash follows. The first two have the names of the document.
@@ -58,7 +59,17 @@ _KIND: Final = "KUBERNETES_LOCAL_STORAGE_KIND_"
 """disk, or what else it is that is not meant unless it is named on purpose."""
 
 _TAKEN: Final = "KUBERNETES_LOCAL_STORAGE_TAKEN_"
-"""The older LocalStorage that has the device."""
+"""The other LocalStorage that has the device: an older one, or a younger one that holds it for a volume."""
+
+_HELD: Final = "KUBERNETES_LOCAL_STORAGE_HELD_"
+"""The younger LocalStorage that holds the device for a volume."""
+
+_HOLDS: Final = "KUBERNETES_LOCAL_STORAGE_HOLDS_"
+"""1 where the device is held for a volume here, whatever older ones match."""
+
+_NAME: Final = "KUBERNETES_LOCAL_STORAGE_NAME_"
+_NAME_BY_PATH: Final = "KUBERNETES_LOCAL_STORAGE_PATHNAME_"
+"""The two names that the link of the device can have, in whichever folder."""
 
 _ID: Final = "KUBERNETES_LOCAL_STORAGE_ID_"
 _LINK: Final = "KUBERNETES_LOCAL_STORAGE_LINK_"
@@ -195,13 +206,15 @@ def file_name(configuration: NodeConfiguration, *, namespace: str) -> str:
 
 
 def files(configurations: Sequence[NodeConfiguration], *, namespace: str) -> dict[str, str]:
-    """All our files on a node: older LocalStorages guard their devices in the files of younger ones.
+    """All our files on a node: older LocalStorages guard their devices in the files of younger ones, and younger ones
+    what they hold for volumes in the files of older ones.
 
     Each text was read back, and was found to be exactly the rules that are meant.
     """
     in_order = sorted(configurations, key=lambda each: each.age)
     return {
-        file_name(each, namespace=namespace): _text(each, older=in_order[:index]) for index, each in enumerate(in_order)
+        file_name(each, namespace=namespace): _text(each, older=in_order[:index], younger=in_order[index + 1 :])
+        for index, each in enumerate(in_order)
     }
 
 
@@ -209,7 +222,8 @@ def marks(configurations: Sequence[NodeConfiguration]) -> dict[str, str]:
     """Properties that a device has once udev has looked at it with the rules of these configurations."""
     in_order = sorted(configurations, key=lambda each: each.age)
     return {
-        f"{_MARK}{_hash(each)}": _digest(_rules(each, older=in_order[:index])) for index, each in enumerate(in_order)
+        f"{_MARK}{_hash(each)}": _digest(_rules(each, older=in_order[:index], younger=in_order[index + 1 :]))
+        for index, each in enumerate(in_order)
     }
 
 
@@ -278,6 +292,9 @@ def found(configuration: NodeConfiguration, properties: Mapping[str, str]) -> Fo
             rule=told(RULE).removeprefix(f"{configuration.key} "),
             link=f"{local_storage.LINKS}/{told(_LINK)}",
         )
+    if holder := told(_HELD) if told(_TAKEN) else "":
+        message = f"LocalStorage {holder} has the device, and a volume is on it: it stays there until that is gone"
+        return Found(reason="TakenByOther", message=message)
     if older := told(_TAKEN):
         return Found(reason="TakenByOther", message=f"LocalStorage {older}, which is older, matches the device too")
     if told(_RETIRED):
@@ -319,29 +336,79 @@ def groups_of_links(
     return given
 
 
-def with_pins(configuration: NodeConfiguration, devices: Sequence[Mapping[str, str]]) -> NodeConfiguration:
-    """The configuration, with a note of who has a name that several devices could have.
+def linked_by(
+    configurations: Iterable[NodeConfiguration], devices: Iterable[Mapping[str, str]]
+) -> dict[str, frozenset[str]]:
+    """Of each link that a device has, as CLASS/MODE/ID, the LocalStorages whose rules gave it, whichever rules that
+    were."""
+    every = [*configurations]
+    given: dict[str, frozenset[str]] = {}
+    for properties in devices:
+        for each in every:
+            if link := found(each, properties).link.removeprefix(f"{local_storage.LINKS}/"):
+                given[link] = given.get(link, frozenset()) | {each.key}
+    return given
+
+
+def contested(configurations: Iterable[NodeConfiguration], devices: Iterable[Mapping[str, str]]) -> frozenset[str]:
+    """Links, as CLASS/MODE/ID, that an older LocalStorage would take if the one that has them did not hold them."""
+    by_key = {each.key: each for each in configurations}
+    links: set[str] = set()
+    for properties in devices:
+        holders = {properties.get(_HELD + _hash(each), "") for each in by_key.values() if _taken(each, properties)}
+        for holder in holders & by_key.keys():
+            links.add(found(by_key[holder], properties).link.removeprefix(f"{local_storage.LINKS}/"))
+    return frozenset(links - {""})
+
+
+def _taken(configuration: NodeConfiguration, properties: Mapping[str, str]) -> bool:
+    return bool(properties.get(_TAKEN + _hash(configuration)))
+
+
+def with_pins(
+    configurations: Mapping[str, NodeConfiguration], devices: Sequence[Mapping[str, str]]
+) -> dict[str, NodeConfiguration]:
+    """The configurations, with a note of who has a name that several devices could have.
 
     Told by the properties of all devices. The one that has the name keeps it over a restart of the machine, when udev
-    looks at both at once and nothing is known of before: a volume must not find itself on the other disk.
+    looks at both at once and nothing is known of before: a volume must not find itself on the other disk. All
+    configurations that link into a folder have the note: the other disk may be one of theirs.
     """
-    ending = _hash(configuration)
-    shared = {each.get(_SERIAL + ending, "") for each in devices if each.get(_NAMED + ending) == "path"} - {""}
+    named: dict[str, str] = {}
+    shared: set[str] = set()
+    for each in sorted(configurations.values(), key=lambda each: each.age):
+        ending = _hash(each)
+        for properties in devices:
+            name, path = properties.get(_SERIAL + ending, ""), properties.get("ID_PATH", "")
+            link = f"{properties.get(_FOLDER + ending, '')}/{name}"
+            match properties.get(_NAMED + ending) if properties.get(_CLASS + ending) and name else "":
+                case "path":
+                    shared.add(link)
+                case "serial" if local_storage.is_entry(name) and local_storage.is_entry(path):
+                    named.setdefault(link, path)
+    return {
+        key: _pinned(each, {link: path for link, path in named.items() if link in shared})
+        for key, each in configurations.items()
+    }
+
+
+def _pinned(configuration: NodeConfiguration, found: Mapping[str, str]) -> NodeConfiguration:
+    folders = {f"{name}/{mode}" for name, mode in _folders(local_storage.matches(configuration))}
     pinned = dict(configuration.pinned)
-    for each in devices:
-        name, path = each.get(_SERIAL + ending, ""), each.get("ID_PATH", "")
-        if each.get(_NAMED + ending) != "serial" or name not in shared or len(pinned) >= local_storage.MOST_KEPT:
-            continue
-        if local_storage.is_entry(name) and local_storage.is_entry(path):
-            pinned.setdefault(name, path)
+    for link, path in found.items():
+        folder, _, name = link.rpartition("/")
+        if folder in folders and name not in pinned and len(pinned) < local_storage.MOST_KEPT:
+            pinned.setdefault(link, path)
     return configuration if pinned == configuration.pinned else msgspec.structs.replace(configuration, pinned=pinned)
 
 
 # How rules are made.
 
 
-def _text(configuration: NodeConfiguration, *, older: Sequence[NodeConfiguration]) -> str:
-    rules = tuple(_rules(configuration, older=older))
+def _text(
+    configuration: NodeConfiguration, *, older: Sequence[NodeConfiguration], younger: Sequence[NodeConfiguration]
+) -> str:
+    rules = tuple(_rules(configuration, older=older, younger=younger))
     header = configuration.text()
     lines = [_TITLE]
     lines += [f"{_HEADER}{header[at : at + _PIECE]}{_STOP}" for at in range(0, len(header), _PIECE)]
@@ -359,7 +426,9 @@ _BEFORE_MARK: Final = 2
 """Rules that leave the file at once."""
 
 
-def _rules(configuration: NodeConfiguration, *, older: Sequence[NodeConfiguration]) -> Iterator[Rule]:
+def _rules(
+    configuration: NodeConfiguration, *, older: Sequence[NodeConfiguration], younger: Sequence[NodeConfiguration]
+) -> Iterator[Rule]:
     own = _hash(configuration)
     end = Token("GOTO", "", "=", f"{_END}{own}")
     yield Token("SUBSYSTEM", "", "!=", "block"), end
@@ -367,13 +436,7 @@ def _rules(configuration: NodeConfiguration, *, older: Sequence[NodeConfiguratio
     yield tuple(_set(name + own, "") for name in _OWN)
 
     yield from _kinds(own)
-    for each in older:
-        for match in local_storage.matches(each):
-            if (group := _group(each, match)).retired and not group.kept:
-                continue
-            taken = _set(_TAKEN + own, each.key)
-            yield (*_tokens(_conditions(match, own)), taken, end)
-
+    yield from _guarding(configuration, own, older=older, younger=younger)
     live = [match for match in local_storage.matches(configuration) if not _group(configuration, match).retired]
     kept = yield from _keeping(configuration, own)
     for match in live:
@@ -393,6 +456,75 @@ def _rules(configuration: NodeConfiguration, *, older: Sequence[NodeConfiguratio
         yield (Token("LABEL", "", "=", linking),)
     yield Token("SYMLINK", "", "+=", f"{local_storage.LINKS}/$env{{{_LINK}{own}}}"), _REPLACE
     yield (Token("LABEL", "", "=", f"{_END}{own}"),)
+
+
+def _guarding(
+    configuration: NodeConfiguration,
+    own: str,
+    *,
+    older: Sequence[NodeConfiguration],
+    younger: Sequence[NodeConfiguration],
+) -> Iterator[Rule]:
+    """What older ones match is left to them, unless we hold it for a volume; and what younger ones hold, to those.
+
+    What is held is known by the name of its link, in whichever folder: of two devices with one serial number both are.
+    """
+    end = Token("GOTO", "", "=", f"{_END}{own}")
+    holders = {each.key: _entries(each) for each in younger if _entries(each)}
+    holds = _entries(configuration) if older or holders else ()
+    if holds or holders:
+        yield from _names(own)
+    for part in _parts(holds):
+        yield from ((_is(name + own, part), _set(_HOLDS + own, "1")) for name in (_NAME, _NAME_BY_PATH))
+    for key, entries in holders.items():
+        for part in _parts(entries):
+            for name in (_NAME, _NAME_BY_PATH):
+                yield _is(_HOLDS + own, ""), _is(name + own, part), _set(_HELD + own, key)
+    guarded = f"{_GUARDED}{own}"
+    if holds and older:
+        yield _is(_HOLDS + own, "1"), Token("GOTO", "", "=", guarded)
+    for each in older:
+        for match in local_storage.matches(each):
+            if (group := _group(each, match)).retired and not group.kept:
+                continue
+            taken = _set(_TAKEN + own, each.key)
+            yield (*_tokens(_conditions(match, own)), taken, end)
+    if holds and older:
+        yield (Token("LABEL", "", "=", guarded),)
+    if holders:
+        for match in local_storage.matches(configuration):
+            if not _group(configuration, match).retired:
+                taken = _set(_TAKEN + own, f"$env{{{_HELD}{own}}}")
+                yield *_tokens(_conditions(match, own)), _is(_HELD + own, "?*"), taken
+        yield _is(_HELD + own, "?*"), end
+
+
+def _entries(configuration: NodeConfiguration) -> tuple[str, ...]:
+    """Names of links, without their folders, that a configuration holds for volumes."""
+    kept = (link for group in configuration.groups.values() if group.retired for link in group.kept)
+    return tuple(sorted({link.rpartition("/")[2] for link in (*configuration.held, *kept)}))
+
+
+def _parts(names: Sequence[str]) -> Iterator[str]:
+    """Names as alternatives of match keys, in lines that are not too long."""
+    for at in range(0, len(names), _NAMES_IN_LINE):
+        yield "|".join(names[at : at + _NAMES_IN_LINE])
+
+
+_NAMES_IN_LINE: Final = 16
+"""Each has at most 512 characters."""
+
+
+def _names(own: str) -> Iterator[Rule]:
+    """The names that a link of the device can have, as `_naming` makes them."""
+    name, by_path = _NAME + own, _NAME_BY_PATH + own
+    yield tuple(_set(each + own, "") for each in (_NAME, _NAME_BY_PATH, _HOLDS, _HELD))
+    yield from _by_serial(name)
+    has_path = _is("ID_PATH", "?*")
+    yield _is(name, "?*"), has_path, _set(by_path, f"$env{{{name}}}-$env{{ID_PATH}}"), _REPLACE
+    yield _is(name, "?*"), _is("ID_PATH", ""), _set(by_path, f"$env{{{name}}}-$kernel"), _REPLACE
+    yield _is(by_path, f"*[!{_SAFE}]*"), _set(by_path, "$kernel"), _REPLACE
+    yield _is(name, ""), _set(name, "$kernel"), _REPLACE
 
 
 def _keeping(configuration: NodeConfiguration, own: str) -> Generator[Rule, None, bool]:
@@ -461,13 +593,7 @@ def _naming(own: str, folders: Sequence[tuple[str, str]], pinned: Mapping[str, s
     names the links of two such disks could change places with a restart, and a kubelet mounts what a link leads to.
     """
     identity, named, link = _ID + own, _NAMED + own, _LINK + own
-    has_serial = (_is("ID_BUS", "?*"), _is("ID_SERIAL", "?*"))
-    yield *has_serial, _set(identity, "$env{ID_BUS}-$env{ID_SERIAL}"), _REPLACE
-    for kernel, bus in _WITHOUT_BUS.items():
-        without = (Token("KERNEL", "", "==", kernel), _is("ID_BUS", ""), _is("ID_SERIAL", "?*"))
-        yield *without, _set(identity, f"{bus}-$env{{ID_SERIAL}}"), _REPLACE
-    yield _is(identity, f"*[!{_SAFE}]*"), _set(identity, "")
-    yield _is(identity, "?*"), _is("DEVTYPE", "partition"), _set(identity, f"$env{{{identity}}}-part$number")
+    yield from _by_serial(identity)
     # How it was named at the last event is the only thing that is remembered; in another folder it is named anew.
     yield (_kept_from_database(_FOLDER + own),)
     yield (_kept_from_database(named),)
@@ -479,9 +605,11 @@ def _naming(own: str, folders: Sequence[tuple[str, str]], pinned: Mapping[str, s
     yield _is(identity, ""), _set(named, "")
     yield _is(identity, "?*"), _set(_SERIAL + own, f"$env{{{identity}}}")
     yield _is(f"SYNTH_ARG_{SAME_SERIAL}", "1"), _is(identity, "?*"), _set(named, "path")
-    for name, its_path in sorted(pinned.items()):
-        yield _is(identity, name), _is("ID_PATH", its_path), _set(named, "serial")
-        yield _is(identity, name), Token("ENV", "ID_PATH", "!=", its_path), _set(named, "path")
+    for its_link, its_path in sorted(pinned.items()):
+        folder, _, name = its_link.rpartition("/")
+        its = (_is(identity, name), *((_is(_FOLDER + own, folder),) if folder else ()))
+        yield *its, _is("ID_PATH", its_path), _set(named, "serial")
+        yield *its, Token("ENV", "ID_PATH", "!=", its_path), _set(named, "path")
     exists = Token("TEST", "", "==", f"/dev/{local_storage.LINKS}/{path}")
     yield _is(identity, "?*"), _is(named, ""), exists, _set(named, "path")
     yield _is(identity, "?*"), _is(named, ""), _set(named, "serial")
@@ -490,6 +618,17 @@ def _naming(own: str, folders: Sequence[tuple[str, str]], pinned: Mapping[str, s
     yield _is(identity, f"*[!{_SAFE}]*"), _set(identity, "")
     yield _is(identity, ""), _set(identity, "$kernel"), _REPLACE
     yield (_set(link, path),)
+
+
+def _by_serial(name: str) -> Iterator[Rule]:
+    """Set a property to ID_BUS and ID_SERIAL, if the device has a name of them."""
+    has_serial = (_is("ID_BUS", "?*"), _is("ID_SERIAL", "?*"))
+    yield *has_serial, _set(name, "$env{ID_BUS}-$env{ID_SERIAL}"), _REPLACE
+    for kernel, bus in _WITHOUT_BUS.items():
+        without = (Token("KERNEL", "", "==", kernel), _is("ID_BUS", ""), _is("ID_SERIAL", "?*"))
+        yield *without, _set(name, f"{bus}-$env{{ID_SERIAL}}"), _REPLACE
+    yield _is(name, f"*[!{_SAFE}]*"), _set(name, "")
+    yield _is(name, "?*"), _is("DEVTYPE", "partition"), _set(name, f"$env{{{name}}}-part$number")
 
 
 def _conditions(match: Match, own: str) -> tuple[MatchKey, ...]:

@@ -8,7 +8,7 @@ younger ones. That is done under one lock. Files without our mark are somebody e
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -35,6 +35,9 @@ class Present:
     strange: frozenset[str] = frozenset()
     """Names of files that are called like ours and are not, or that are those of another engine."""
 
+    damaged: Mapping[str, str] = field(default_factory=dict)
+    """Names of files with our mark whose configuration cannot be read, and why."""
+
 
 class RulesFolder:
     """The folder of rules of the host, as far as it is ours."""
@@ -46,7 +49,7 @@ class RulesFolder:
         self._engine = engine
 
     async def read(self) -> Present:
-        texts, configurations, strange = {}, {}, set()
+        texts, configurations, strange, damaged = {}, {}, set(), {}
         for name, text in (await self._udev.files(rules_file.PREFIX)).items():
             if not rules_file.is_ours(text):
                 strange.add(name)
@@ -59,17 +62,22 @@ class RulesFolder:
                 texts[name] = text
             except WrongConfiguration as error:
                 texts[name] = text
-                # The next one who is told about this LocalStorage writes it anew; nobody else touches it.
+                damaged[name] = str(error)
                 log.warning("a rules file of ours is damaged file=%s error=%s", name, error)
                 continue
             configurations[found.key] = found
-        return Present(texts=texts, configurations=configurations, strange=frozenset(strange))
+        return Present(texts=texts, configurations=configurations, strange=frozenset(strange), damaged=damaged)
 
-    async def change(self, change: Callable[[Configurations], Configurations]) -> tuple[Configurations, bool]:
-        """Let configurations of now become others; what they are then, and whether any file changed."""
+    def name_of(self, configuration: NodeConfiguration) -> str:
+        """The file of a LocalStorage."""
+        return rules_file.file_name(configuration, namespace=self._namespace)
+
+    async def change(self, change: Callable[[Present], Awaitable[Configurations]]) -> tuple[Configurations, bool]:
+        """Let configurations of now become others; what they are then, and whether any file changed. What that depends
+        on is asked by `change`, while nobody else changes anything."""
         async with lock.held(self._state, clock=self._clock):
             before = await self.read()
-            after = {key: each for key, each in change(before.configurations).items() if each.groups}
+            after = {key: each for key, each in (await change(before)).items() if each.groups}
             wanted = rules_file.files([*after.values()], namespace=self._namespace)
             if foreign := sorted(wanted.keys() & before.strange):
                 raise errors.ConfigurationError(

@@ -11,7 +11,7 @@ import pytest
 from tests.unit.agent.udev.node_world import NODE, OLD, YOUNG, NodeWorld, devices, told
 
 from localpv import errors
-from localpv.agent.udev import report, rules_file
+from localpv.agent.udev import lock, report, rules_file
 from localpv.agent.udev.discoverer import FIRST_AGAIN, LOOK_EVERY, LOOK_WHILE_GOING
 from localpv.agent.udev.report import MOST_DEVICES
 from localpv.config import local_storage
@@ -130,6 +130,223 @@ async def test_of_two_that_match_one_device_the_older_wins_and_the_other_says_so
     (device,) = [each for each in found.status.devices if each.device == "sdb"]
     assert device.reason == "TakenByOther"
     assert "localpv-system/old" in device.message
+
+
+# An older one takes nothing from under a volume of a younger one.
+
+
+@pytest.mark.seed("OPR-16", "OPR-17")
+@pytest.mark.parametrize("how", ["edited", "new on the node"])
+async def test_an_older_one_that_comes_to_match_a_disk_in_use_leaves_it_to_the_younger(
+    world: NodeWorld, how: str
+) -> None:
+    old = world.discoverer()
+    if how == "edited":
+        old.configure([told(world.storage("old", devices("fast", "nvme*"), created=OLD))])
+        await old.look()
+    young = world.discoverer(told(world.storage("young", devices("slow", "sd[b-z]"), created=YOUNG)))
+    await young.look()
+    world.publish("slow/block/scsi-S1")
+    world.disk("sdc", "S2")
+
+    edited = told(world.storage("old", devices("fast", "sd[b-z]", "nvme*"), created=OLD))
+    old.configure([edited])
+    wanted = {"fast/block/nvme-N1": "nvme0n1", "fast/block/scsi-S2": "sdc", "slow/block/scsi-S1": "sdb"}
+    for _ in range(2):
+        await old.look()
+        assert world.links() == wanted
+        await young.look()
+        assert world.links() == wanted
+    world.udev.restart()
+    assert world.links() == wanted
+    found = world.report("old")
+    assert found is not None
+    (device,) = [each for each in found.status.devices if each.device == "sdb"]
+    assert device.reason == "TakenByOther"
+    assert "localpv-system/young has the device, and a volume is on it" in device.message
+
+    world.release("slow/block/scsi-S1")
+    await world.discoverer(edited).look()
+    taken = {"fast/block/nvme-N1": "nvme0n1", "fast/block/scsi-S1": "sdb", "fast/block/scsi-S2": "sdc"}
+    assert world.links() == taken
+    found = world.report("old")
+    assert found is not None and found.status.matched == 3
+    assert '"held"' not in "".join(world.udev.rules.values())
+
+
+@pytest.mark.seed("OPR-17")
+async def test_what_a_younger_one_keeps_of_an_earlier_rule_is_not_taken_either(world: NodeWorld) -> None:
+    young = world.discoverer(told(world.storage("young", devices("slow", "sdb"), created=YOUNG)))
+    await young.look()
+    world.publish("slow/block/scsi-S1")
+    young.configure([told(world.storage("young", devices("slow", "nvme*"), created=YOUNG))])
+    await young.look()
+
+    await world.discoverer(told(world.storage("old", devices("fast", "sd[bc]"), created=OLD))).look()
+    await young.look()
+
+    assert world.links() == {"slow/block/nvme-N1": "nvme0n1", "slow/block/scsi-S1": "sdb"}
+
+
+@pytest.mark.seed("OPR-17")
+async def test_nothing_is_taken_while_nobody_says_which_disks_volumes_have(world: NodeWorld) -> None:
+    young = world.discoverer(told(world.storage("young", devices("slow", "sdb"), created=YOUNG)))
+    await young.look()
+    world.publish("slow/block/scsi-S1")
+    old = world.discoverer(told(world.storage("old", devices("fast", "sdb", "nvme*"), created=OLD)))
+    world.server.down = errors.ConnectionLost("down")
+    with pytest.raises(errors.ConnectionLost):
+        await old.look()
+    assert world.links() == {"fast/block/nvme-N1": "nvme0n1", "slow/block/scsi-S1": "sdb"}
+
+    world.server.down = None
+    world.release("slow/block/scsi-S1")
+    await old.look()
+    assert world.links() == {"fast/block/nvme-N1": "nvme0n1", "fast/block/scsi-S1": "sdb"}
+
+
+@pytest.mark.seed("OPR-17")
+async def test_a_disk_in_use_that_is_away_while_an_older_one_changes_is_still_its_own(world: NodeWorld) -> None:
+    young = world.discoverer(told(world.storage("young", devices("slow", "sdb"), created=YOUNG)))
+    await young.look()
+    world.publish("slow/block/scsi-S1")
+    world.udev.pull("sdb")
+    old = world.discoverer(told(world.storage("old", devices("fast", "sd*"), created=OLD)))
+    for _ in range(3):
+        await old.look()
+        await young.look()
+    world.disk("sdb", "S1")
+    await old.look()
+
+    assert world.links() == {"fast/block/scsi-ROOT": "sda", "slow/block/scsi-S1": "sdb"}
+
+
+async def test_links_that_no_older_one_would_take_are_held_only_until_udev_has_looked(world: NodeWorld) -> None:
+    young = world.discoverer(told(world.storage("young", devices("slow", "sdb"), created=YOUNG)))
+    await young.look()
+    world.publish("slow/block/scsi-S1")
+    old = world.discoverer(told(world.storage("old", devices("fast", "nvme*"), created=OLD)))
+    await old.look()
+    await old.look()
+
+    assert '"held"' not in "".join(world.udev.rules.values())
+    asked = len(world.server.requests)
+    assert await old.look() == LOOK_EVERY
+    assert not [each for each in world.server.requests[asked:] if "localdisks" in each.path]
+
+
+@pytest.mark.seed("OPR-17")
+async def test_too_many_links_that_others_hold_make_a_change_wait(
+    world: NodeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    young = world.discoverer(told(world.storage("young", devices("slow", "sdb"), created=YOUNG)))
+    await young.look()
+    world.publish("slow/block/scsi-S1")
+    monkeypatch.setattr(local_storage, "MOST_KEPT", 0)
+    await world.discoverer(told(world.storage("old", devices("fast", "sdb"), created=OLD))).look()
+
+    assert world.links() == {"slow/block/scsi-S1": "sdb"}
+    found = world.report("old")
+    assert found is not None and "too many volumes" in found.status.error
+
+
+@pytest.mark.seed("OPR-17")
+async def test_which_disks_volumes_have_is_asked_when_nobody_else_changes_rules(world: NodeWorld) -> None:
+    """A volume that was made while somebody else had the lock of the node is one that counts."""
+    storage = world.storage("a", devices("fast", "sdb"))
+    discoverer = world.discoverer(told(storage))
+    await discoverer.look()
+    discoverer.configure([told(storage, retired=True)])
+    async with lock.held(world.state, clock=world.clock):
+        looking = asyncio.create_task(discoverer.look())
+        await world.clock.advance(lock.TRY_EVERY)
+        world.publish("fast/block/scsi-S1")
+    await world.clock.advance(lock.TRY_EVERY)
+    await looking
+
+    assert world.links() == {"fast/block/scsi-S1": "sdb"}
+
+
+# Equal serial numbers.
+
+
+@pytest.mark.seed("OPR-6")
+async def test_disks_of_two_local_storages_with_one_serial_number_never_change_places(world: NodeWorld) -> None:
+    first, second = "pci-0000:00:1f.2-ata-1", "pci-0000:00:1f.2-ata-2"
+    world.disk("sdz", "X", ID_PATH=first)
+    of_path = [told(world.storage("z", devices("fast", rules=(f'ENV{{ID_PATH}}=="{first}"',)), created=OLD))]
+    await world.discoverer(*of_path).look()
+    world.disk("sdd", "X", ID_PATH=second)
+    of_path.append(told(world.storage("d", devices("fast", rules=(f'ENV{{ID_PATH}}=="{second}"',)), created=YOUNG)))
+    wanted = {"fast/block/scsi-X": "sdz", f"fast/block/scsi-X-{second}": "sdd"}
+    for each in of_path * 2:
+        await world.discoverer(each).look()
+    assert world.links() == wanted
+
+    world.udev.restart()
+
+    assert world.links() == wanted, "udev looks at sdd first, and nothing is known of before"
+
+
+# A file whose header is damaged.
+
+
+@pytest.mark.seed("OPR-17")
+async def test_a_file_with_a_damaged_header_is_not_written_anew_under_a_volume(world: NodeWorld) -> None:
+    discoverer = world.discoverer(told(world.storage("a", devices("fast", "sdb"))))
+    await discoverer.look()
+    world.publish("fast/block/scsi-S1")
+    edited = told(world.storage("a", devices("other", "nvme*")))
+    discoverer.configure([edited])
+    await discoverer.look()
+    assert "-r1" in world.udev.rules[FILE]
+    world.udev.rules[FILE] = world.udev.rules[FILE].replace('"uid"', '"uix"', 1)
+    again = world.discoverer(edited)
+    with pytest.raises(errors.ConfigurationError):
+        await again.look()
+    world.udev.restart()
+    assert world.links() == {"fast/block/scsi-S1": "sdb", "other/block/nvme-N1": "nvme0n1"}
+    found = world.report("a")
+    assert found is not None and "damaged" in found.status.error and "fast/block/scsi-S1" in found.status.error
+
+    world.release("fast/block/scsi-S1")
+    await again.look()
+    assert world.links() == {"other/block/nvme-N1": "nvme0n1"}
+    assert rules_file.configuration(world.udev.rules[FILE]).name == "a"
+
+
+@pytest.mark.seed("OPR-17")
+@pytest.mark.parametrize("why", ["no answer", "the disk is away"])
+async def test_a_damaged_file_stays_while_it_is_not_known_what_it_is_needed_for(world: NodeWorld, why: str) -> None:
+    configuration = told(world.storage("a", devices("fast", "sdb")))
+    await world.discoverer(configuration).look()
+    world.publish("fast/block/scsi-S1")
+    damaged = world.udev.rules[FILE] = world.udev.rules[FILE].replace('"uid"', '"uix"', 1)
+    if why == "no answer":
+        world.server.down = errors.ConnectionLost("down")
+    else:
+        world.udev.pull("sdb")
+    with pytest.raises(errors.LocalpvError):
+        await world.discoverer(configuration).look()
+
+    assert world.udev.rules[FILE] == damaged
+
+
+@pytest.mark.seed("OPR-17")
+async def test_nothing_changes_beside_a_damaged_file_of_which_nobody_is_told(world: NodeWorld) -> None:
+    """Its devices are guarded in the files of younger ones, and nobody knows them any more."""
+    await world.discoverer(told(world.storage("a", devices("fast", "sdb"), created=OLD))).look()
+    young = world.discoverer(told(world.storage("young", devices("slow", "sd[b-z]"), created=YOUNG)))
+    await young.look()
+    world.udev.rules[FILE] = world.udev.rules[FILE].replace('"uid"', '"uix"', 1)
+    before = dict(world.udev.rules)
+    with pytest.raises(errors.ConfigurationError):
+        await young.look()
+    await young.leave()
+
+    assert world.udev.rules == before
+    found = world.report("young")
+    assert found is not None and f"header of {FILE} is damaged" in found.status.error
 
 
 async def test_groups_of_one_local_storage_are_merged_and_an_older_generation_changes_nothing(world: NodeWorld) -> None:

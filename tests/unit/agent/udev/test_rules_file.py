@@ -346,22 +346,54 @@ def test_what_is_too_much_in_all_is_refused() -> None:
     assert any("KiB as JSON" in str(each) for each in local_storage.problems(storage(devices(long, long))))
 
 
+def properties(told: NodeConfiguration, named: str, path: str, folder: str = "local/filesystem") -> dict[str, str]:
+    """What the rules of a LocalStorage leave on a disk with the serial number X."""
+    ending = next(iter(rules_file.marks([told]))).rpartition("_")[2]
+    return {
+        f"KUBERNETES_STORAGE_CLASS_{ending}": folder.partition("/")[0],
+        f"KUBERNETES_LOCAL_STORAGE_FOLDER_{ending}": folder,
+        f"KUBERNETES_LOCAL_STORAGE_NAMED_{ending}": named,
+        f"KUBERNETES_LOCAL_STORAGE_SERIAL_{ending}": "scsi-X",
+        "ID_PATH": path,
+    }
+
+
+def with_pins(told: NodeConfiguration, *devices: dict[str, str]) -> NodeConfiguration:
+    [(_, pinned)] = rules_file.with_pins({told.key: told}, devices).items()
+    return pinned
+
+
 def test_who_has_a_shared_name_is_told_in_the_header_and_outlives_updates() -> None:
     told = configured(devices(GOOD))
-    ending = next(iter(rules_file.marks([told]))).rpartition("_")[2]
-    owner = {
-        f"KUBERNETES_LOCAL_STORAGE_NAMED_{ending}": "serial",
-        f"KUBERNETES_LOCAL_STORAGE_SERIAL_{ending}": "scsi-X",
-        "ID_PATH": "pci-0000:00:04.0-scsi-0:0:1:0",
-    }
-    other = {**owner, f"KUBERNETES_LOCAL_STORAGE_NAMED_{ending}": "path", "ID_PATH": "pci-2"}
-    assert rules_file.with_pins(told, [owner]) == told
-    assert rules_file.with_pins(told, [{**owner, "ID_PATH": 'x", RUN+="y'}, other]) == told
-    pinned = rules_file.with_pins(told, [other, owner])
-    assert pinned.pinned == {"scsi-X": "pci-0000:00:04.0-scsi-0:0:1:0"}
+    owner, other = properties(told, "serial", "pci-0000:00:04.0-scsi-0:0:1:0"), properties(told, "path", "pci-2")
+    assert with_pins(told, owner) == told
+    assert with_pins(told, {**owner, "ID_PATH": 'x", RUN+="y'}, other) == told
+    pinned = with_pins(told, other, owner)
+    assert pinned.pinned == {"local/filesystem/scsi-X": "pci-0000:00:04.0-scsi-0:0:1:0"}
     text = rules_file.files([pinned], namespace="default").popitem()[1]
     assert rules_file.configuration(text) == pinned
     check_against_udev(text, pinned, [])
     assert local_storage.merged(pinned, told) == pinned
-    moved = [{**other, f"KUBERNETES_LOCAL_STORAGE_NAMED_{ending}": "serial"}, other]
-    assert rules_file.with_pins(pinned, moved) == pinned
+    assert with_pins(pinned, properties(told, "serial", "pci-2"), other) == pinned
+    of_before = msgspec.structs.replace(told, pinned={"scsi-X": "pci-1"})
+    assert local_storage.read(of_before.text()) == with_pins(of_before, owner, other) == of_before
+
+
+def test_a_name_that_is_shared_in_one_folder_is_free_in_another() -> None:
+    told = configured(devices(GOOD, {**GOOD, "storageClassName": "slow"}))
+    in_local = properties(told, "serial", "pci-1"), properties(told, "path", "pci-2")
+    elsewhere = properties(told, "serial", "pci-3", folder="slow/filesystem")
+
+    assert with_pins(told, elsewhere, *in_local).pinned == {"local/filesystem/scsi-X": "pci-1"}
+
+
+def test_what_is_held_is_named_in_no_line_that_is_too_long() -> None:
+    names = tuple(sorted(f"local/filesystem/{'x' * 508}{number:04}" for number in range(256)))
+    young = msgspec.structs.replace(configured(devices(GOOD), name="young", created=2), held=names[:100])
+    old = configured(devices(GOOD), name="old", created=1)
+    for text in rules_file.files([old, young], namespace="default").values():
+        assert max(map(len, text.splitlines())) < grammar.LONGEST_LINE
+        for rule in grammar.read(text):
+            for token in rule:
+                if token.key == "ENV" and token.operator == "=":
+                    assert (token.attribute or "").startswith("KUBERNETES_")
