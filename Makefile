@@ -89,6 +89,7 @@ check: setup ## Run ruff, mypy, import-linter and see that all code is in use, n
 	@$(PYTHON) tools/size.py --check
 	@$(PYTHON) tools/generate_schema.py --check
 	@$(PYTHON) tools/generate_protobuf.py --check
+	@$(PYTHON) tools/generate_csi.py --check
 	@$(PYTHON) tools/generate_crds.py --check
 	@$(PYTHON) tools/generate_docs.py --check
 
@@ -99,6 +100,7 @@ format: setup ## Format the code
 generate: setup ## Write generated files anew
 	@$(PYTHON) tools/generate_schema.py
 	@$(PYTHON) tools/generate_protobuf.py
+	@$(PYTHON) tools/generate_csi.py
 	@$(PYTHON) tools/generate_crds.py
 	@$(PYTHON) tools/generate_docs.py
 
