@@ -10,7 +10,7 @@ import click
 from localpv import errors
 from localpv.api.objects import Object
 from localpv.api.resources import BUILT_IN, Resource
-from localpv.cli import common
+from localpv.cli import common, options
 from localpv.client.client import Client, connect
 from localpv.deploy import bootstrap as deploy
 from localpv.deploy.plan import IMAGE, Plan
@@ -39,7 +39,7 @@ _CONFIG_MAPS = _RESOURCES["v1", "ConfigMap"]
     help="Service account of the provisioner; made if it is missing.",
 )
 @click.option("-n", "--namespace", default="", help="Namespace to work in. [default: that of the kubeconfig or pod]")
-@common.connection_options
+@options.connection
 def bootstrap(
     image: str, volume_config: str, serviceaccount: str, namespace: str, kubeconfig: Path | None, context: str
 ) -> None:

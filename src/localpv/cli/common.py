@@ -8,7 +8,7 @@ import json
 import logging
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,34 +22,6 @@ from localpv.client import config
 from localpv.client.client import Client, connect
 
 T = TypeVar("T")
-Command = Callable[..., None]
-
-FORMATS = ("table", "wide", "json", "yaml")
-
-
-def connection_options(command: Command) -> Command:
-    """--kubeconfig and --context, as kubectl has them."""
-    command = click.option("--context", default="", help="Context of the kubeconfig. [default: its current one]")(
-        command
-    )
-    return click.option(
-        "--kubeconfig",
-        type=click.Path(path_type=Path),
-        default=None,
-        help="File that says which API server to ask, and as whom. [default: as kubectl, then the local `localpv up`]",
-    )(command)
-
-
-def output_option(command: Command) -> Command:
-    return click.option(
-        "-o",
-        "--output",
-        "form",
-        type=click.Choice(FORMATS),
-        default="table",
-        show_default=True,
-        help="A table, a wider one, or the objects as they are.",
-    )(command)
 
 
 def connection(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import logging
+import functools
 import os
 import socket
 from collections.abc import Callable
@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from localpv.cli.common import connection, connection_options
+from localpv.cli import options
+from localpv.cli.common import connection
 from localpv.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from localpv.client.config import Connection
     from localpv.deploy.local_storage import NodePods
 
 Command = Callable[..., None]
@@ -26,93 +28,90 @@ STATE_FOLDER = Path("/var/lib/localpv/agent")
 NODE_FOLDER = Path("/var/lib/localpv")
 RULES_FOLDER = Path("/etc/udev/rules.d")
 
-_config = click.option(
-    "--config",
-    type=click.Path(path_type=Path),
-    default=CONFIG_FOLDER,
-    show_default=True,
-    help="Folder with the keys of the ConfigMap as files.",
-)
-_state = click.option(
-    "--state",
-    type=click.Path(path_type=Path),
-    default=STATE_FOLDER,
-    show_default=True,
-    help="Folder on the node for locks and, without the kind LocalDisk, for records.",
-)
-_listen_address = click.option(
-    "--listen-address",
-    default="",
-    help="HOST:PORT where /livez, /readyz and /metrics are answered over plain HTTP. [default: nowhere]",
-)
-_log_level = click.option(
-    "--log-level",
-    default="info",
-    show_default=True,
-    type=click.Choice(["debug", "info", "warning", "error"]),
-    help="What is logged on stderr.",
-)
+_config = options.path("--config", default=CONFIG_FOLDER, help="Folder with the keys of the ConfigMap as files.")
+
+
+def _daemon(command: Command) -> Command:
+    """A program that runs all the time, given the server it works on and where it answers `probes`."""
+
+    @options.connection
+    @click.option(
+        "--listen-address",
+        default="",
+        help="HOST:PORT where /livez, /readyz and /metrics are answered over plain HTTP. [default: nowhere]",
+    )
+    @options.log_level
+    @functools.wraps(command)
+    def start(kubeconfig: Path | None, context: str, listen_address: str, log_level: str, **others: Any) -> None:
+        # :PORT is all addresses of the pod.
+        if listen_address and not listen_address.rpartition(":")[2].isdigit():
+            message = f'--listen-address takes HOST:PORT, not "{listen_address}"'
+            raise ConfigurationError(message, hint="for example :8080")
+        options.start_logging(log_level)
+        command(server=connection(kubeconfig, context), probes=listen_address, **others)
+
+    return start
 
 
 def _node_pods(command: Command) -> Command:
-    """How the pods run that serve LocalStorages on nodes."""
-    for option in (
-        click.option("--image-pull-secret", multiple=True, help="Secret for the image of those pods; may be repeated."),
-        click.option(
-            "--image-pull-policy",
-            default="IfNotPresent",
-            show_default=True,
-            type=click.Choice(["IfNotPresent", "Always", "Never"]),
-            help="When nodes pull that image.",
-        ),
-        click.option(
-            "--image",
-            default="",
-            help="Image of the pods that serve LocalStorages on nodes. [default: LocalStorages are not served]",
-        ),
-    ):
-        command = option(command)
-    return command
+    """How the `pods` run that serve LocalStorages on nodes; without an image there are none."""
+
+    @click.option(
+        "--image",
+        default="",
+        help="Image of the pods that serve LocalStorages on nodes. [default: LocalStorages are not served]",
+    )
+    @click.option(
+        "--image-pull-policy",
+        default="IfNotPresent",
+        show_default=True,
+        type=click.Choice(["IfNotPresent", "Always", "Never"]),
+        help="When nodes pull that image.",
+    )
+    @click.option("--image-pull-secret", multiple=True, help="Secret for the image of those pods; may be repeated.")
+    @functools.wraps(command)
+    def start(image: str, image_pull_policy: str, image_pull_secret: tuple[str, ...], **others: Any) -> None:
+        from localpv.deploy.local_storage import NodePods
+
+        named = NodePods(image=image, pull_policy=image_pull_policy, pull_secrets=image_pull_secret)
+        command(pods=named if image else None, **others)
+
+    return start
 
 
-def _address(text: str) -> str:
-    """HOST:PORT, or :PORT for all addresses of the pod."""
-    if text and not text.rpartition(":")[2].isdigit():
-        raise ConfigurationError(f'--listen-address takes HOST:PORT, not "{text}"', hint="for example :8080")
-    return text
+def _leader() -> str:
+    """Under what name this process holds a lease."""
+    return f"{socket.gethostname()}-{os.getpid()}"
 
 
-def _start_logging(level: str) -> None:
-    logging.basicConfig(level=level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s")
-
-
-def _node_options(command: Command) -> Command:
-    """Options of the programs that serve one node."""
-    for option in (_log_level, _listen_address, _state, _config, connection_options):
-        command = option(command)
-    return command
+_node_folders = options.together(
+    _config,
+    options.path(
+        "--state",
+        default=STATE_FOLDER,
+        help="Folder on the node for locks and, without the kind LocalDisk, for records.",
+    ),
+)
+"""Folders of the programs that serve one node."""
 
 
 def _serve_node(
     program: str,
     *details: str,
-    local_storage: bool = False,
-    udev_rules: Path = RULES_FOLDER,
-    kubeconfig: Path | None,
-    context: str,
+    server: Connection,
+    probes: str,
     config: Path,
     state: Path,
-    listen_address: str,
-    log_level: str,
+    local_storage: bool = False,
+    udev_rules: Path = RULES_FOLDER,
 ) -> None:
     from localpv.config import environment
     from localpv.programs.node_parts import Settings
 
-    _start_logging(log_level)
     told = environment.read(os.environ)
     settings = Settings(
-        connection=connection(kubeconfig, context),
-        probes=_address(listen_address),
+        connection=server,
+        probes=probes,
         node=told.node_name,
         config=config,
         config_map=told.volume_config,
@@ -125,7 +124,8 @@ def _serve_node(
 
 
 @click.command()
-@_node_options
+@_daemon
+@_node_folders
 @click.option(
     "--clean",
     "disk",
@@ -138,36 +138,32 @@ def _serve_node(
     is_flag=True,
     help="Serve the LocalStorages of the node alone, without a ConfigMap; make room for an agent that has one.",
 )
-@click.option(
+@options.path(
     "--udev-rules",
-    type=click.Path(path_type=Path),
     default=RULES_FOLDER,
-    show_default=True,
     help="Folder of the host's udev rules, where the classes of LocalStorages are read.",
 )
-def agent(disk: str, **options: Any) -> None:
+def agent(disk: str, **others: Any) -> None:
     """Discover and clean the disks of the node that MY_NODE_NAME names."""
-    _serve_node(*(("cleaning_job", disk) if disk else ("agent",)), **options)
+    _serve_node(*(("cleaning_job", disk) if disk else ("agent",)), **others)
 
 
 @click.command()
-@_node_options
-def provisioner(**options: Any) -> None:
+@_daemon
+@_node_folders
+def provisioner(**others: Any) -> None:
     """Do all for the node that MY_NODE_NAME names: a drop-in for the classic DaemonSet.
 
     Without a folder --config the ConfigMap is read from the API: the one that VOLUME_CONFIG_NAME names, else
     local-volume-config or local-volume-default-config, in the namespace of the pod.
     """
-    _serve_node("provisioner", **options)
+    _serve_node("provisioner", **others)
 
 
 @click.command()
-@connection_options
-@click.option(
-    "--config",
-    type=click.Path(path_type=Path),
-    default=None,
-    help="Folder with the keys of the ConfigMap as files. [default: read the ConfigMap from the API]",
+@_daemon
+@options.path(
+    "--config", help="Folder with the keys of the ConfigMap as files. [default: read the ConfigMap from the API]"
 )
 @click.option("--config-map", default="localpv-config", show_default=True, help="Name of the ConfigMap.")
 @click.option("--namespace", default="kube-system", show_default=True, help="Namespace of the ConfigMap and the lease.")
@@ -178,88 +174,33 @@ def provisioner(**options: Any) -> None:
     help="DaemonSet of the agents; Jobs that clean look like its pods.",
 )
 @_node_pods
-@_listen_address
-@_log_level
-def manager(
-    kubeconfig: Path | None,
-    context: str,
-    config: Path | None,
-    config_map: str,
-    namespace: str,
-    agents: str,
-    image: str,
-    image_pull_policy: str,
-    image_pull_secret: tuple[str, ...],
-    listen_address: str,
-    log_level: str,
-) -> None:
+def manager(server: Connection, **others: Any) -> None:
     """Publish disks of all nodes as PersistentVolumes and order their cleaning; the only writer of PVs."""
     from localpv.config import environment
     from localpv.programs import manager as program
 
-    _start_logging(log_level)
-    asyncio.run(
-        program.run(
-            program.Settings(
-                connection=connection(kubeconfig, context),
-                probes=_address(listen_address),
-                config=config,
-                config_map=config_map,
-                namespace=namespace,
-                agents=agents,
-                job_image=environment.job_image(os.environ),
-                identity=f"{socket.gethostname()}-{os.getpid()}",
-                pods=_pods(image, image_pull_policy, image_pull_secret) if image else None,
-            )
-        )
-    )
+    job_image = environment.job_image(os.environ)
+    settings = program.Settings(connection=server, job_image=job_image, identity=_leader(), **others)
+    asyncio.run(program.run(settings))
 
 
 @click.command()
-@connection_options
+@_daemon
 @click.option(
     "--namespace", default="localpv-system", show_default=True, help="Namespace of the LocalStorages and the lease."
 )
 @_node_pods
-@_listen_address
-@_log_level
-def operator(
-    kubeconfig: Path | None,
-    context: str,
-    namespace: str,
-    image: str,
-    image_pull_policy: str,
-    image_pull_secret: tuple[str, ...],
-    listen_address: str,
-    log_level: str,
-) -> None:
+def operator(server: Connection, pods: NodePods | None, **others: Any) -> None:
     """Serve LocalStorages: make their classes, run pods on the nodes that they mean, and write their status."""
     from localpv.programs import operator as program
 
-    if not image:
+    if pods is None:
         raise ConfigurationError("--image is not given", hint="name the image that pods on nodes are to run")
-    _start_logging(log_level)
-    asyncio.run(
-        program.run(
-            program.Settings(
-                connection=connection(kubeconfig, context),
-                probes=_address(listen_address),
-                namespace=namespace,
-                identity=f"{socket.gethostname()}-{os.getpid()}",
-                pods=_pods(image, image_pull_policy, image_pull_secret),
-            )
-        )
-    )
-
-
-def _pods(image: str, pull_policy: str, pull_secrets: tuple[str, ...]) -> NodePods:
-    from localpv.deploy.local_storage import NodePods
-
-    return NodePods(image=image, pull_policy=pull_policy, pull_secrets=pull_secrets)
+    asyncio.run(program.run(program.Settings(connection=server, pods=pods, identity=_leader(), **others)))
 
 
 @click.command()
-@connection_options
+@_daemon
 @click.option("--node", envvar="MY_NODE_NAME", default="", help="Name of this node. [default: MY_NODE_NAME]")
 @click.option(
     "--namespace",
@@ -269,48 +210,12 @@ def _pods(image: str, pull_policy: str, pull_secrets: tuple[str, ...]) -> NodePo
     help="Namespace of the operator; LocalStorages of others have theirs in the names of their files.",
 )
 @_config
-@click.option(
-    "--rules-folder",
-    type=click.Path(path_type=Path),
-    default=RULES_FOLDER,
-    show_default=True,
-    help="The host's folder for rules of udev.",
-)
-@click.option(
-    "--state",
-    type=click.Path(path_type=Path),
-    default=NODE_FOLDER,
-    show_default=True,
-    help="Folder on the node for the lock under which rules are changed.",
-)
-@_listen_address
-@_log_level
-def discoverer(
-    kubeconfig: Path | None,
-    context: str,
-    node: str,
-    namespace: str,
-    config: Path,
-    rules_folder: Path,
-    state: Path,
-    listen_address: str,
-    log_level: str,
-) -> None:
+@options.path("--rules-folder", default=RULES_FOLDER, help="The host's folder for rules of udev.")
+@options.path("--state", default=NODE_FOLDER, help="Folder on the node for the lock under which rules are changed.")
+def discoverer(server: Connection, node: str, rules_folder: Path, **others: Any) -> None:
     """Turn what a LocalStorage says about a node into rules of udev there, and report which devices they match."""
     from localpv.config import environment
     from localpv.programs import discoverer as program
 
-    _start_logging(log_level)
-    asyncio.run(
-        program.run(
-            program.Settings(
-                connection=connection(kubeconfig, context),
-                probes=_address(listen_address),
-                node=environment.read({environment.NODE: node}).node_name,
-                namespace=namespace,
-                config=config,
-                rules=rules_folder,
-                state=state,
-            )
-        )
-    )
+    name = environment.read({environment.NODE: node}).node_name
+    asyncio.run(program.run(program.Settings(connection=server, node=name, rules=rules_folder, **others)))

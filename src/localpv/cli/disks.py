@@ -15,7 +15,7 @@ import click
 
 from localpv import errors
 from localpv.api.kinds.localdisk import LocalDisk
-from localpv.cli import common, describe, tables
+from localpv.cli import common, describe, options, tables
 from localpv.client.client import Client
 from localpv.client.objects import Selection
 
@@ -43,15 +43,12 @@ MOST_NAMED = 8
 
 
 @click.command()
-@click.option("--node", default="", help="Only the disks of this node. [default: all nodes]")
-@click.option(
-    "--class", "storage_class", default="", help="Only the disks of this StorageClass. [default: all classes]"
-)
-@common.output_option
+@options.which("disks")
+@options.output
 @click.option(
     "-w", "--watch", is_flag=True, help="Stay and show what changes, with bars for disks that are being wiped."
 )
-@common.connection_options
+@options.connection
 def disks(node: str, storage_class: str, form: str, watch: bool, kubeconfig: Path | None, context: str) -> None:
     """Show the disks of all nodes, and what they are used for."""
     common.run(_disks(node, storage_class, form, watch, kubeconfig, context))

@@ -11,7 +11,7 @@ from localpv import errors
 from localpv.api.kinds.cluster import Event
 from localpv.api.kinds.localdisk import LocalDisk
 from localpv.api.kinds.volumes import PersistentVolume, PersistentVolumeClaim
-from localpv.cli import common, describe, disks, rule, tables
+from localpv.cli import common, describe, disks, options, rule, tables
 from localpv.client.client import Client
 from localpv.client.objects import EVERYTHING, Selection
 
@@ -24,7 +24,7 @@ NOT_ALLOWED = "not shown: you may not read them"
 
 @click.command()
 @click.argument("disk", metavar="DISK")
-@common.connection_options
+@options.connection
 def explain(disk: str, kubeconfig: Path | None, context: str) -> None:
     """Say why a disk is or is not offered.
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from localpv import errors
-from localpv.cli import tables
+from localpv.cli import options, tables
 
 if TYPE_CHECKING:
     from localpv.engine.kubelet.images.store import Image, Images
@@ -23,13 +23,7 @@ _SHORT_ID = 12
 
 
 @click.group()
-@click.option(
-    "--data",
-    type=click.Path(path_type=Path),
-    default=None,
-    help="Folder of the `localpv up` that is to run the pods. "
-    "[default: /var/lib/localpv for root, else the XDG data folder]",
-)
+@options.data("Folder of the `localpv up` that is to run the pods.")
 @click.pass_context
 def image(context: click.Context, data: Path | None) -> None:
     """Import, list and remove the images that pods of this machine run from."""

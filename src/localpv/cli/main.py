@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import socket
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from localpv import __version__
+from localpv.cli import options
 from localpv.errors import ConfigurationError, LocalpvError
 
 if TYPE_CHECKING:
@@ -108,61 +108,44 @@ def main() -> None:
         sys.exit(130)
 
 
-def _engine_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Options that every program with an embedded engine takes."""
-    for option in reversed(
-        (
-            click.option(
-                "--data",
-                type=click.Path(path_type=Path),
-                default=None,
-                help="Folder for the database, certificates and tokens. "
-                "[default: /var/lib/localpv for root, else the XDG data folder]",
-            ),
-            click.option(
-                "--listen",
-                default="127.0.0.1:7443",
-                show_default=True,
-                help="HOST:PORT to serve on; port 0 takes a free one.",
-            ),
-            click.option("--node", default=None, help="Name of this machine's Node object. [default: the host name]"),
-            click.option(
-                "--feature-gates",
-                default="",
-                help="Parts of the API to turn on or off, as NAME=true|false,...; known: PersistentLocalVolumes.",
-            ),
-            click.option(
-                "--max-requests-inflight",
-                type=click.IntRange(min=4),
-                default=400,
-                show_default=True,
-                help="Requests answered at the same time, watches aside; one client may have a quarter of them.",
-            ),
-            click.option(
-                "--max-connections",
-                type=click.IntRange(min=16),
-                default=2000,
-                show_default=True,
-                help="Open connections, watches among them; one client may have a quarter of them.",
-            ),
-            click.option(
-                "--max-store-bytes",
-                type=click.IntRange(min=16 << 20),
-                default=1 << 30,
-                show_default=True,
-                help="Bytes that all objects together may take; those of one namespace may take half of them.",
-            ),
-            click.option(
-                "--log-level",
-                default="info",
-                show_default=True,
-                type=click.Choice(["debug", "info", "warning", "error"]),
-                help="What is logged on stderr.",
-            ),
-        )
-    ):
-        command = option(command)
-    return command
+_engine_options = options.together(
+    options.data("Folder for the database, certificates and tokens."),
+    click.option(
+        "--listen",
+        default="127.0.0.1:7443",
+        show_default=True,
+        help="HOST:PORT to serve on; port 0 takes a free one.",
+    ),
+    click.option("--node", default=None, help="Name of this machine's Node object. [default: the host name]"),
+    click.option(
+        "--feature-gates",
+        default="",
+        help="Parts of the API to turn on or off, as NAME=true|false,...; known: PersistentLocalVolumes.",
+    ),
+    click.option(
+        "--max-requests-inflight",
+        type=click.IntRange(min=4),
+        default=400,
+        show_default=True,
+        help="Requests answered at the same time, watches aside; one client may have a quarter of them.",
+    ),
+    click.option(
+        "--max-connections",
+        type=click.IntRange(min=16),
+        default=2000,
+        show_default=True,
+        help="Open connections, watches among them; one client may have a quarter of them.",
+    ),
+    click.option(
+        "--max-store-bytes",
+        type=click.IntRange(min=16 << 20),
+        default=1 << 30,
+        show_default=True,
+        help="Bytes that all objects together may take; those of one namespace may take half of them.",
+    ),
+    options.log_level,
+)
+"""Options that every program with an embedded engine takes."""
 
 
 def parse_gates(text: str) -> dict[str, bool]:
@@ -205,35 +188,29 @@ def _settings(
     )
 
 
-def _start_logging(level: str) -> None:
-    logging.basicConfig(level=level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s")
-
-
 @cli.command()
 @_engine_options
-def apiserver(log_level: str, **options: Any) -> None:
+def apiserver(log_level: str, **engine: Any) -> None:
     """Run the API server alone."""
     from localpv.programs import apiserver as program
 
-    _start_logging(log_level)
-    asyncio.run(program.run(_settings(**options)))
+    options.start_logging(log_level)
+    asyncio.run(program.run(_settings(**engine)))
 
 
 @cli.command()
 @_engine_options
-@click.option(
+@options.path(
     "--config",
-    type=click.Path(path_type=Path),
-    default=None,
     help="Folder with manifests (*.yaml, *.yml, *.json) that are applied at start, in the order of their names.",
 )
 @click.option("--demo", is_flag=True, help="Make a few demo volumes to look at.")
-def up(log_level: str, config: Path | None, demo: bool, **options: Any) -> None:
+def up(log_level: str, config: Path | None, demo: bool, **engine: Any) -> None:
     """Run the embedded engine and everything else on this machine."""
     from localpv.programs import up as program
 
     on_terminal = sys.stdout.isatty()
     # The live view and log lines do not go together on one screen.
-    _start_logging("warning" if on_terminal and log_level == "info" else log_level)
-    settings = _settings(**options)
+    options.start_logging("warning" if on_terminal and log_level == "info" else log_level)
+    settings = _settings(**engine)
     asyncio.run(program.run(settings, config=config, with_demo=demo, on_terminal=on_terminal))

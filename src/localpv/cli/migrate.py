@@ -11,7 +11,7 @@ import click
 
 from localpv import errors
 from localpv.api.kinds.volumes import PersistentVolume
-from localpv.cli import common
+from localpv.cli import common, options
 from localpv.manager.migrate import affinity, finalizers
 
 
@@ -23,7 +23,7 @@ from localpv.manager.migrate import affinity, finalizers
     is_flag=True,
     help="Instead, let volumes go: take off the finalizer that keeps them until their disks are clean.",
 )
-@common.connection_options
+@options.connection
 def migrate(
     volumes: tuple[str, ...], dry_run: bool, release_finalizers: bool, kubeconfig: Path | None, context: str
 ) -> None:

@@ -4,28 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import click
 
 from localpv import errors
-from localpv.cli import tables
+from localpv.cli import options, tables
 
 MOST_SHOWN = 20
 
 
-def _data_option(command: Callable[..., None]) -> Callable[..., None]:
-    return click.option(
-        "--data",
-        type=click.Path(path_type=Path),
-        default=None,
-        help="Folder of the `localpv up`. [default: /var/lib/localpv for root, else the XDG data folder]",
-    )(command)
-
-
 @click.command()
-@_data_option
+@options.data("Folder of the `localpv up`.")
 @click.option(
     "--grace-period",
     type=click.IntRange(min=0),
@@ -44,8 +34,8 @@ def down(data: Path | None, grace_period: int | None) -> None:
 
 
 @click.command()
-@_data_option
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@options.data("Folder of the `localpv up`.")
+@options.unasked
 def reset(data: Path | None, yes: bool) -> None:
     """Remove everything that is localpv's own from this machine, to start over.
 

@@ -12,7 +12,7 @@ import msgspec
 from localpv import errors
 from localpv.api.kinds.localdisk import LocalDisk
 from localpv.api.kinds.volumes import PersistentVolume
-from localpv.cli import common, describe, tables
+from localpv.cli import common, describe, options, tables
 from localpv.client.client import Client
 
 
@@ -42,12 +42,9 @@ COLUMNS: tuple[Column, ...] = (
 
 
 @click.command()
-@click.option("--node", default="", help="Only the volumes of this node. [default: all nodes]")
-@click.option(
-    "--class", "storage_class", default="", help="Only the volumes of this StorageClass. [default: all classes]"
-)
-@common.output_option
-@common.connection_options
+@options.which("volumes")
+@options.output
+@options.connection
 def volumes(node: str, storage_class: str, form: str, kubeconfig: Path | None, context: str) -> None:
     """Show the volumes that localpv offers, who has them, and what happens next."""
     common.run(_volumes(node, storage_class, form, kubeconfig, context))

@@ -19,7 +19,7 @@ from localpv import errors
 from localpv.api.kinds.localdisk import CleaningState, LocalDisk, LocalDiskSpec, Phase
 from localpv.api.kinds.volumes import PersistentVolume
 from localpv.api.objects import new_uid
-from localpv.cli import common, describe, explain, progress, tables
+from localpv.cli import common, describe, explain, options, progress, tables
 from localpv.client.client import Client
 from localpv.disk import labels
 from localpv.disk.records.api import ApiRecords
@@ -40,8 +40,8 @@ class Plan:
 @click.command()
 @click.argument("disk", metavar="DISK")
 @click.option("--method", default="", help="Built-in method, with its argument. [default: the one of the disk's class]")
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@common.connection_options
+@options.unasked
+@options.connection
 def wipe(disk: str, method: str, yes: bool, kubeconfig: Path | None, context: str) -> None:
     """Destroy what is on a disk that nobody uses, so that it is offered again.
 
