@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from localpv import errors
-from localpv.agent.discover import duplicates, phase, remains, rules
+from localpv.agent.discover import candidate, duplicates, eligibility, phase, remains, rules
+from localpv.agent.discover.candidate import Candidate
 from localpv.agent.discover.entry import Place, Sighting
 from localpv.agent.discover.inventory import Roster
 from localpv.agent.discover.keeper import Keeper
 from localpv.agent.discover.probe import NOTHING, Eyes, Facts
-from localpv.agent.discover.rules import Case
 from localpv.agent.discover.survey import IGNORED, Survey, Surveyor
 from localpv.agent.discover.triggers import Triggers
 from localpv.api.kinds.localdisk import LocalDisk, LocalDiskSpec, Phase
@@ -186,7 +186,7 @@ class Discovery:
             self._surveys.add(name)
         for place in {*self.sightings, *records}:
             record = records.get(place)
-            if also_volumes or record is None or not (rules.taken(record) and record.status.eligible):
+            if also_volumes or record is None or not (remains.taken(record) and record.status.eligible):
                 self._roster.doubt(place)
                 self._looks.add(place)
 
@@ -268,7 +268,7 @@ class Discovery:
         return Done()
 
     def _record_changed(self, place: Place, before: LocalDisk | None, record: LocalDisk | None) -> None:
-        if before is not None and rules.taken(before) and (record is None or not rules.taken(record)):
+        if before is not None and remains.taken(before) and (record is None or not remains.taken(record)):
             self._roster.doubt(place)  # what is known of it is from before it was cleaned
             self._wake_duplicates()
         elif record is None:
@@ -312,7 +312,7 @@ class Discovery:
         home = settings.folder_of(record.spec.path)
         if home is None:
             # A volume leads to its path: what has the same name elsewhere is another disk.
-            return not rules.taken(record) and self._ours(record)
+            return not remains.taken(record) and self._ours(record)
         return home == folder or not phase.bound(record)
 
     def _take_over(self, name: str, survey: Survey) -> None:
@@ -381,7 +381,7 @@ class Discovery:
             self._looked_at.clear()
 
     async def _bring_seen(self, place: Place, settings: ClassSettings, sighting: Sighting) -> Outcome:
-        folder = rules.folder(settings, sighting)
+        folder = candidate.folder(settings, sighting)
         if not self._belongs(place, settings, folder):
             self._surveys.add(place.storage_class)  # it was seen before its record was bound to another directory
             return Done()
@@ -389,7 +389,7 @@ class Discovery:
         if self.sightings.get(place) is not sighting:
             return LookAgain(after=0)  # the entry changed while its disk was looked at
         left = self._settle_seconds - self._roster.seconds_since(place, self._clock.monotonic())
-        case = Case(
+        case = Candidate(
             settings=settings,
             sighting=sighting,
             facts=facts,
@@ -405,13 +405,13 @@ class Discovery:
         record = await self._keeper.ensure(place, self._spec(place, settings, folder, verdict.mode))
         if record is None:
             return Done()
-        if rules.taken(record) != case.published:
+        if remains.taken(record) != case.published:
             return LookAgain(after=0)  # it was given to a volume meanwhile, or taken back: other rules hold now
         status = phase.seen(record, verdict, sighting, facts)
         await self._keeper.write(place, record, status)
         if status.phase == Phase.AVAILABLE and record.status.phase in ("", Phase.UNAVAILABLE):
             self._tell_found(place, record)
-            if rules.not_blank(case):
+            if eligibility.not_blank(case):
                 self._recorder.event(record, "ExistingDataAdopted", verdict.message, warning=True)
         if not verdict.eligible:
             self._roster.offered.discard(place)
@@ -427,7 +427,7 @@ class Discovery:
         return duplicates.stronger(place, roster=self._roster, records=keeper.records, index=keeper.index)
 
     def _of_group(self, place: Place, settings: ClassSettings, facts: Facts) -> int:
-        group = rules.group_of(rules.matched_by(settings, facts))
+        group = candidate.group_of(candidate.matched_by(settings, facts))
         if group not in settings.device_filters:
             return 0
         return duplicates.count_before(place, group, roster=self._roster, records=self._keeper.records)
@@ -439,12 +439,14 @@ class Discovery:
 
     async def _facts(self, place: Place, settings: ClassSettings, sighting: Sighting) -> Facts:
         record = self._keeper.records.get(place)
-        published = record is not None and rules.taken(record)
+        published = record is not None and remains.taken(record)
         known = self._roster.facts.get(place)
         doubtful = self._roster.take_doubt(place)
         if known is not None and not doubtful and (published or not _never_tried(known)):
             return known
-        facts = await self._eyes.look(sighting, unused=not published, fs_type=rules.accepted_type(settings, sighting))
+        facts = await self._eyes.look(
+            sighting, unused=not published, fs_type=candidate.accepted_type(settings, sighting)
+        )
         self._roster.learn(place, facts)
         return facts
 
