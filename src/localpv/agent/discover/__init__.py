@@ -12,6 +12,7 @@ phase        where on the circle a disk is, as its record tells it
 survey       one look at the directory of a class
 inventory    all that is known about entries
 keeper       the records of this node
+reconciler   brings the record of one entry in step with what is there
 triggers     what the kernel tells
 discovery    the component that keeps the records of one node true
 """
