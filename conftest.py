@@ -13,7 +13,7 @@ pytest_plugins = [
     "tests.held_loops",
     "tests.own_mounts",
     "tests.run_folders",
-    "tests.forked_workers",
+    "tests.shares",
     "tests.kubernetes.fixtures",
 ]
 

@@ -32,7 +32,7 @@ class Node:
             root=self.root,
             host=host or mounting.on_this_machine(),
             lookup=self.lookup,
-            on_warning=lambda pod, reason, message: self.warnings.append(reason),
+            on_event=lambda pod, reason, message, warning: self.warnings.append(reason),
         )
         return self.volumes
 

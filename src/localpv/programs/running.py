@@ -8,6 +8,7 @@ from pathlib import Path
 
 from localpv import errors
 from localpv.api.kinds.pods import Pod
+from localpv.api.kinds.volumes import PersistentVolumeClaim
 from localpv.client.client import Client
 from localpv.client.informer_factory import InformerFactory
 from localpv.client.objects import Selection
@@ -19,18 +20,23 @@ from localpv.engine.kubelet.images.store import Images
 from localpv.engine.kubelet.node_status import NodeKeeper
 from localpv.engine.kubelet.paths import Places
 from localpv.engine.kubelet.runner import PodRunner
-from localpv.engine.kubelet.volumes import host_parts
+from localpv.engine.kubelet.volumes import csi_expander, host_parts
 from localpv.engine.kubelet.volumes.claims import ApiLookup
+from localpv.engine.kubelet.volumes.csi_driver import Calls
+from localpv.engine.kubelet.volumes.csi_plugins import CsiPlugins
 from localpv.engine.kubelet.volumes.volume_manager import PodVolumes
 from localpv.engine.scheduler import admission
 from localpv.host import mounts
+from localpv.host.folders import KernelFolders
 from localpv.host.runc import RuncContainers
 from localpv.host.sandboxes import KernelLayers, KernelSandboxes
 from localpv.host.workers import Workers
 from localpv.observe.recorder import ApiRecorder
 from localpv.programs.observing import Observed
 from localpv.runtime.clock import Clock
+from localpv.runtime.controller import Controller, Done, Outcome
 from localpv.runtime.group import Group
+from localpv.runtime.queue import WorkQueue
 
 log = logging.getLogger(__name__)
 
@@ -67,6 +73,26 @@ async def add_to(
         log.warning("no busybox image: install the package busybox-static, or import one")
     recorder = ApiRecorder(client, component="localpv", clock=clock)
     lookup, features = ApiLookup(client, node=node), await containers.features()
+    swept: WorkQueue[str] = WorkQueue(clock=clock)
+    plugins = CsiPlugins(
+        client,
+        node=node,
+        registry=places.layout.registry,
+        connect=_connect,
+        watch=KernelFolders(workers=workers).changes,
+        clock=clock,
+        on_registered=swept.add,
+    )
+    volumes = PodVolumes(
+        root=places.run,
+        disk=places.root,
+        host=host_parts.on_this_machine(workers=workers),
+        lookup=lookup,
+        on_event=lambda pod, reason, message, warning: recorder.event(pod, reason, message, warning=warning),
+        observer=observed.storage_operations(),
+        drivers=plugins,
+        node=node,
+    )
 
     async def admit(pod: Pod) -> tuple[str, str] | None:
         own = await lookup.node()
@@ -87,22 +113,36 @@ async def add_to(
             layers=KernelLayers(workers=workers),
             features=features,
         ),
-        volumes=PodVolumes(
-            root=places.run,
-            disk=places.root,
-            host=host_parts.on_this_machine(workers=workers),
-            lookup=lookup,
-            on_warning=lambda pod, reason, message: recorder.event(pod, reason, message, warning=True),
-            observer=observed.storage_operations(),
-        ),
+        volumes=volumes,
         sources=lookup,
         recorder=recorder,
         clock=clock,
         admit=admit,
     )
+
+    async def sweep(driver: str) -> Outcome:
+        """A driver has come: pods may have waited for it, and what it holds may have no pod any more."""
+        runner.look_at_all()
+        await volumes.sweep(driver)
+        return Done()
+
+    def claim_changed(old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
+        if new is not None and csi_expander.is_due(new):
+            runner.look_at_users(new.key)
+
+    informers.informer(PersistentVolumeClaim).add_event_handler(claim_changed)
+    group.add("CSI drivers", plugins.run)
+    group.add("volumes of CSI drivers", Controller("sweep", sweep, queue=swept, clock=clock).run)
     group.add("events of pods", recorder.run)
     group.add("pods", runner.run, ready=runner.pods.wait_synced)
     return PodAccess(records=runner.records, containers=containers, places=places)
+
+
+def _connect(path: Path) -> Calls:
+    """Loaded with the first driver: most machines have none, and pay for nothing."""
+    from localpv.csi.channel import Channel
+
+    return Channel(path)
 
 
 def _refuse_mounts_of_before(data: Path) -> None:

@@ -13,6 +13,7 @@ from localpv.api.kinds.containers import (
     Container,
     ContainerStatus,
     FieldSelector,
+    NamedSource,
     ResourceFieldSelector,
     ResourceRequirements,
     SecurityProfile,
@@ -173,6 +174,16 @@ class ProjectedVolumeSource(Part, frozen=True, kw_only=True):
     default_mode: int | None = None
 
 
+class CSIInlineVolumeSource(Part, frozen=True, kw_only=True):
+    """A volume that a driver makes for one pod, and that goes with it."""
+
+    driver: str
+    read_only: bool = False
+    fs_type: str = ""
+    volume_attributes: Mapping[str, str] = NOTHING
+    node_publish_secret_ref: NamedSource | None = None
+
+
 class OtherSource(Part, frozen=True, kw_only=True):
     """That it is there is all that is read of a source which no part of localpv serves."""
 
@@ -189,7 +200,7 @@ class Volume(Part, frozen=True, kw_only=True):
     secret: SecretVolumeSource | None = None
     downward_api: DownwardAPIVolumeSource | None = msgspec.field(name="downwardAPI", default=None)
     projected: ProjectedVolumeSource | None = None
-    csi: OtherSource | None = None
+    csi: CSIInlineVolumeSource | None = None
     nfs: OtherSource | None = None
     iscsi: OtherSource | None = None
     fc: OtherSource | None = None

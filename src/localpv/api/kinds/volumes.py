@@ -33,10 +33,20 @@ class LocalVolumeSource(Part, frozen=True, kw_only=True):
     fs_type: str | None = None
 
 
+class SecretReference(Part, frozen=True, kw_only=True):
+    name: str = ""
+    namespace: str = ""
+
+
 class CSIVolumeSource(Part, frozen=True, kw_only=True):
     driver: str
+    volume_handle: str = ""
     read_only: bool = False
     fs_type: str = ""
+    volume_attributes: Mapping[str, str] = NOTHING
+    node_stage_secret_ref: SecretReference | None = None
+    node_publish_secret_ref: SecretReference | None = None
+    node_expand_secret_ref: SecretReference | None = None
 
 
 class ClaimReference(Part, frozen=True, kw_only=True):
@@ -130,6 +140,9 @@ class PersistentVolumeClaimStatus(Part, frozen=True, kw_only=True):
     phase: str = ""
     access_modes: tuple[str, ...] = ()
     capacity: Mapping[str, str] = NOTHING
+    allocated_resource_statuses: Mapping[str, str] = NOTHING
+    """By resource, how far a growth is, such as NodeResizePending."""
+
     conditions: tuple[Condition, ...] = ()
 
 

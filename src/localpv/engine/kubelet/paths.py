@@ -8,6 +8,16 @@
     plugins/kubernetes.io/local-volume/volumeDevices/PV/POD-UID  link to the raw device, one for each pod that has it
     plugins/kubernetes.io/local-volume/making/PV                 a file system is being made: which, on what device
 
+Volumes of CSI drivers, where a driver is told to put them; beside each `vol_data.json` says whose it is:
+
+    pods/POD-UID/volumes/kubernetes.io~csi/PV/mount              a volume published for one pod
+    pods/POD-UID/volumeDevices/kubernetes.io~csi/PV              link to where a raw device is published for one pod
+    plugins/kubernetes.io/csi/DRIVER/HASH/globalmount            a volume staged for all pods, by the hash of its handle
+    plugins/kubernetes.io/csi/volumeDevices/staging/PV           a raw device staged for all pods
+    plugins/kubernetes.io/csi/volumeDevices/publish/PV/POD-UID   a raw device published for one pod
+    plugins/kubernetes.io/csi/volumeDevices/PV/dev/POD-UID       link to the one above, one for each pod that has it
+    plugins_registry/NAME.sock                                   a driver that wants to be registered
+
 A pod that has a volume is known by its folder or link; there is no other count of users.
 
 There are two such trees. `root` is in the data folder and holds files: images, logs, records, emptyDirs and configMaps,
@@ -32,6 +42,7 @@ SECRET = "kubernetes.io/secret"
 DOWNWARD = "kubernetes.io/downward-api"
 PROJECTED = "kubernetes.io/projected"
 HOST_PATH = "kubernetes.io/host-path"
+CSI = "kubernetes.io/csi"
 
 PODS, VOLUMES, DEVICES, SUB_PATHS = "pods", "volumes", "volumeDevices", "volume-subpaths"
 
@@ -60,6 +71,9 @@ class Layout:
         self.global_mounts = self._plugin / "mounts"
         self.global_maps = self._plugin / DEVICES
         self._making = self.disk / "plugins" / LOCAL / "making"
+        self.csi = self.root / "plugins" / CSI
+        self.csi_devices = self.csi / DEVICES
+        self.registry = self.root / "plugins_registry"
 
     def pod(self, uid: str) -> Path:
         return self.pods / plain(uid)
@@ -83,9 +97,13 @@ class Layout:
         folder = self.folders(uid)[0 if memory else -1]
         return folder / VOLUMES / escaped(plugin) / plain(name)
 
-    def devices(self, uid: str) -> Path:
+    def devices(self, uid: str, plugin: str = LOCAL) -> Path:
         """The pod device map path."""
-        return self.pod(uid) / DEVICES / escaped(LOCAL)
+        return self.pod(uid) / DEVICES / escaped(plugin)
+
+    def staged(self, driver: str, handle: str) -> Path:
+        """The folder of a volume that a CSI driver stages; handles can be anything, so they become their hash."""
+        return self.csi / plain(driver) / hashlib.sha256(handle.encode()).hexdigest()
 
     def sub_path(self, uid: str, volume: str, container: str, index: int) -> Path:
         return self.pod(uid) / SUB_PATHS / plain(volume) / plain(container) / str(index)

@@ -26,6 +26,7 @@ from localpv.runtime.backoff import KeyedBackoff
 from localpv.runtime.clock import Clock
 from localpv.runtime.controller import Controller
 from localpv.runtime.queue import WorkQueue
+from localpv.volume.informers import claims_of
 
 AT_ONCE = 128
 """Pods that are worked on at the same time: more than a machine has, so that none waits for another's hung volume."""
@@ -121,6 +122,17 @@ class PodRunner:
             for uid in await self._garbage.leftovers():
                 self._queue.add(uid)
             await self._controller.run()
+
+    def look_at_all(self) -> None:
+        """Something has changed that any pod may wait for."""
+        for pod in self.pods.list():
+            self._queue.add(pod.metadata.uid)
+
+    def look_at_users(self, claim_key: str) -> None:
+        """Something has changed about a claim that its pods see."""
+        for pod in self.pods.list():
+            if claim_key in claims_of(pod):
+                self._queue.add(pod.metadata.uid)
 
     def _changed(self, old: Pod | None, new: Pod | None) -> None:
         for pod in (old, new):

@@ -6,6 +6,9 @@
     identity_check     is it still the disk that was published?
     mounter            volumes with a file system: devices mounted once, made first if blank; bound for each pod
     mapper             raw devices: linked for each pod, held while one uses them
+    csi_plugins        CSI drivers of this node, registered and forgotten
+    csi_mounter        volumes with a file system that a CSI driver serves; csi_mapper the raw ones
+    csi_driver         the calls to a driver; csi_request what is told with them, csi_expander a volume that grew
     ephemeral_volumes  emptyDir, the folders of what comes from the API, hostPath
     projected          files that come from the API: configMap, secret, downwardAPI, tokens
     host_parts         the parts of the machine that do it

@@ -9,8 +9,10 @@ from typing import Protocol
 
 from localpv import errors
 from localpv.api.kinds.cluster import ConfigMap, Node, Secret
+from localpv.api.kinds.csi import CSIDriver
 from localpv.api.kinds.pods import Pod, Volume
 from localpv.api.kinds.volumes import PersistentVolume, PersistentVolumeClaim
+from localpv.api.objects import Object
 from localpv.api.resources import BUILT_IN
 from localpv.client.client import Client
 from localpv.engine.kubelet.volumes import volume_spec
@@ -38,6 +40,11 @@ class Lookup(Protocol):
 
     async def node(self) -> Node | None: ...
 
+    async def csi_driver(self, name: str) -> CSIDriver | None: ...
+
+    async def set_claim_status(self, claim: PersistentVolumeClaim, status: Object) -> None:
+        """Change the status of a claim; Conflict when the claim is not as it was."""
+
     async def token(self, pod: Pod, *, audience: str, seconds: int) -> tuple[str, str]:
         """A token for the pod's service account that ends with the pod, and when it ends."""
 
@@ -53,6 +60,7 @@ class ApiLookup:
         self._config_maps = client.objects(ConfigMap)
         self._secrets = client.objects(Secret)
         self._nodes = client.objects(Node)
+        self._csi_drivers = client.objects(CSIDriver)
         self._accounts = client.untyped(_SERVICE_ACCOUNTS)
 
     async def claim(self, namespace: str, name: str) -> PersistentVolumeClaim | None:
@@ -78,6 +86,14 @@ class ApiLookup:
 
     async def node(self) -> Node | None:
         return await self._nodes.find(self._node)
+
+    async def csi_driver(self, name: str) -> CSIDriver | None:
+        return await self._csi_drivers.find(name)
+
+    async def set_claim_status(self, claim: PersistentVolumeClaim, status: Object) -> None:
+        meta = claim.metadata
+        same = {"uid": meta.uid, "resourceVersion": meta.resource_version}
+        await self._claims.patch(meta.name, {"metadata": same, "status": status}, meta.namespace, subresource="status")
 
     async def token(self, pod: Pod, *, audience: str, seconds: int) -> tuple[str, str]:
         meta = pod.metadata
@@ -107,6 +123,7 @@ def _decoded(values: Mapping[str, str]) -> dict[str, bytes]:
 class Bound:
     """A claim's volume."""
 
+    claim: PersistentVolumeClaim
     volume: PersistentVolume
     spec: volume_spec.Spec
 
@@ -158,12 +175,12 @@ async def find(pod: Pod, volume: Volume, *, lookup: Lookup, use: Use, has: froze
         raise NotReady(
             "VolumeOfAnother", f"volume {found.metadata.name} does not belong to claim {namespace}/{claim_name}"
         )
-    if found.spec.local is None:
+    if found.spec.local is None and found.spec.csi is None:
         source = await lookup.volume_source(found.metadata.name)
         raise NotReady(
             "NotSupported",
             f"volume {found.metadata.name} of claim {namespace}/{claim_name} has the source {source or 'unknown'}, and"
-            " the embedded engine serves local volumes only",
+            " the embedded engine serves local volumes and those of CSI drivers only",
             hint=volume_spec.instead(source),
             event=volume_spec.event_of(found),
         )
@@ -177,7 +194,7 @@ async def find(pod: Pod, volume: Volume, *, lookup: Lookup, use: Use, has: froze
             hint="leave nodeName out: a scheduler finds the right node",
             event=spec.event,
         )
-    return Bound(volume=found, spec=spec)
+    return Bound(claim=claim, volume=found, spec=spec)
 
 
 async def confirm(pod: Pod, volume: Volume, bound: Bound, *, lookup: Lookup) -> None:
@@ -186,7 +203,7 @@ async def confirm(pod: Pod, volume: Volume, bound: Bound, *, lookup: Lookup) -> 
     A claim may go while its volume is being set up, and then the volume is cleaned for somebody else. Whoever cleans
     looks for mounts and holds first: one that began before ours was there is seen here, a later one sees ours.
     """
-    claim = await lookup.claim(pod.metadata.namespace, _claim(pod, volume)[0])
+    claim = await lookup.claim(pod.metadata.namespace, name_of(pod, volume))
     now = await lookup.volume(bound.volume.metadata.name)
     owner = now.spec.claim_ref.uid if now is not None and now.spec.claim_ref is not None else ""
     before = bound.volume.spec.claim_ref
@@ -198,6 +215,11 @@ async def confirm(pod: Pod, volume: Volume, bound: Bound, *, lookup: Lookup) -> 
             f"the claim of volume {bound.volume.metadata.name} went while the volume was being set up",
             event=bound.spec.event,
         )
+
+
+def name_of(pod: Pod, volume: Volume) -> str:
+    """The name of the claim that a volume of the pod names, or that is made for it."""
+    return _claim(pod, volume)[0]
 
 
 def _claim(pod: Pod, volume: Volume) -> tuple[str, bool]:

@@ -93,6 +93,14 @@ class HostParts:
         if left := await self._at_or_below(path):
             raise errors.DeviceBusy(f"{left[-1]} is still mounted", hint="it is tried again by itself")
 
+    async def refuse_mounted(self, path: Path) -> None:
+        """DeviceBusy when anything is mounted at a path of ours that somebody else was to unmount."""
+        if left := await self._at_or_below(path):
+            raise errors.DeviceBusy(
+                f"{left[-1]} is still mounted, though its driver says that it is not",
+                hint="it is tried again by itself",
+            )
+
     async def _at_or_below(self, path: Path) -> list[Path]:
         """In the order in which they were mounted over each other."""
         found = (await self.mounts.table()).at_or_below(path)

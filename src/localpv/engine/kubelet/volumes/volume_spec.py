@@ -11,13 +11,35 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from localpv import errors
-from localpv.api.kinds.volumes import PersistentVolume
+from localpv.api.kinds.volumes import CSIVolumeSource, PersistentVolume
 from localpv.host.model.devices import DeviceNumber
 
 FAILED_MOUNT = "FailedMount"
 FAILED_MAP = "FailedMapVolume"
 
+
+class DriverError(errors.HostError):
+    """A CSI driver refused a call, or did not answer."""
+
+    def __init__(self, message: str, *, hint: str = "", code: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.code = code
+        """What the driver said, as the name of a gRPC code."""
+
+
+class DriverMissing(DriverError):
+    """A volume needs a CSI driver that is not registered on this node now."""
+
+    def __init__(self, driver: str) -> None:
+        super().__init__(
+            f"the CSI driver {driver} is not registered on this node",
+            hint="start the driver, or see why it does not register; the pod goes on by itself",
+        )
+
+
 _REASONS: dict[type[BaseException], str] = {
+    DriverError: "DriverRefused",
+    DriverMissing: "DriverMissing",
     errors.HostTimeout: "NoAnswer",
     errors.DeviceBusy: "DeviceBusy",
     errors.DeviceChanged: "DeviceChanged",
@@ -109,12 +131,17 @@ def instead(source: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spec:
-    """A local volume as the plugin sees it."""
+    """A volume as the plugin for it sees it."""
 
     name: str
     """The name of the PersistentVolume."""
 
-    path: str
+    path: str = ""
+    """Of a local volume."""
+
+    csi: CSIVolumeSource | None = None
+    """Of a volume that a driver serves."""
+
     mode: str = FILE_SYSTEM
     fs_type: str = ""
     """Empty: whatever is there, or the default where nothing is."""
@@ -136,6 +163,8 @@ class Spec:
     @property
     def unsupported_access_modes(self) -> tuple[str, ...]:
         """Those that promise the volume to several nodes: the disk is in one. ReadWriteOncePod is for one pod of it."""
+        if self.csi is not None:
+            return ()  # what a driver can do is for the driver to say
         return tuple(mode for mode in self.access_modes if mode not in (READ_WRITE_ONCE, READ_WRITE_ONCE_POD))
 
     def refuse_second_pod(self, others: Collection[str]) -> None:
@@ -153,18 +182,23 @@ class Spec:
 
 
 def spec_of(source: PersistentVolume, *, read_only: bool = False) -> Spec:
-    """The spec of a PersistentVolume; NotReady for one that this plugin does not serve."""
-    local = source.spec.local
+    """The spec of a PersistentVolume; NotReady for one that no plugin serves."""
+    local, csi = source.spec.local, source.spec.csi
     name = source.metadata.name
     mode = source.spec.volume_mode or FILE_SYSTEM
-    if local is None:
-        raise NotReady("NotSupported", f"volume {name} is no local volume", event=event_of(source))
-    refuse_backsteps(local.path, name, event=event_of(source))
+    if local is not None:
+        refuse_backsteps(local.path, name, event=event_of(source))
+    elif csi is None:
+        raise NotReady(
+            "NotSupported", f"volume {name} is neither local nor served by a CSI driver", event=event_of(source)
+        )
+    fs_type = local.fs_type if local is not None else csi.fs_type if csi is not None else ""
     return Spec(
         name=name,
-        path=local.path,
+        path=local.path if local is not None else "",
+        csi=csi if local is None else None,
         mode=mode,
-        fs_type=(local.fs_type or "") if mode == FILE_SYSTEM else "",
+        fs_type=(fs_type or "") if mode == FILE_SYSTEM else "",
         mount_options=source.spec.mount_options,
         access_modes=source.spec.access_modes,
         read_only=read_only,

@@ -28,7 +28,7 @@ async def test_a_persistent_volume_with_a_local_source_is_served_and_one_with_an
     machine.lookup.volumes["pv"] = msgspec.structs.replace(
         volume, spec=msgspec.structs.replace(volume.spec, local=None)
     )
-    with pytest.raises(NotReady, match="serves local volumes only"):
+    with pytest.raises(NotReady, match="serves local volumes and those of CSI drivers only"):
         await machine.volumes.set_up(a_pod(claim_volume()))
 
 

@@ -11,12 +11,15 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from localpv import errors
 from localpv.api.kinds.cluster import Node
 from localpv.api.kinds.containers import Container, VolumeDevice, VolumeMount
+from localpv.api.kinds.csi import CSIDriver
 from localpv.api.kinds.meta import ObjectMeta
 from localpv.api.kinds.pods import PersistentVolumeClaimVolumeSource, Pod, PodSecurityContext, PodSpec, Volume
 from localpv.api.kinds.volumes import (
     ClaimReference,
+    CSIVolumeSource,
     LocalVolumeSource,
     PersistentVolume,
     PersistentVolumeClaim,
@@ -25,9 +28,11 @@ from localpv.api.kinds.volumes import (
     PersistentVolumeSpec,
     PersistentVolumeStatus,
 )
+from localpv.api.patch import merge_patch
 from localpv.disk import identity as identities
 from localpv.disk import labels
 from localpv.engine.kubelet.volumes import HostParts, PodVolumes
+from localpv.engine.kubelet.volumes.csi_driver import Drivers
 from localpv.host.model.identity import Identity
 from localpv.host.own_folders import DiskFolders
 from localpv.testing import fake_host, fake_volume_host
@@ -45,6 +50,7 @@ class FakeLookup:
     config_maps: dict[str, Mapping[str, bytes]] = field(default_factory=dict)
     secrets: dict[str, Mapping[str, bytes]] = field(default_factory=dict)
     this_node: Node | None = None
+    csi_drivers: dict[str, CSIDriver] = field(default_factory=dict)
     tokens: list[tuple[str, str, int]] = field(default_factory=list)
     token_ends: str = "2030-01-01T01:00:00Z"
 
@@ -65,6 +71,25 @@ class FakeLookup:
 
     async def node(self) -> Node | None:
         return self.this_node
+
+    async def csi_driver(self, name: str) -> CSIDriver | None:
+        return self.csi_drivers.get(name)
+
+    async def set_claim_status(self, claim: PersistentVolumeClaim, status: dict[str, Any]) -> None:
+        key = claim.metadata.key
+        if self.claims[key] is not claim:
+            raise errors.Conflict(f"{key} was changed")
+        now = merge_patch.apply(msgspec.to_builtins(claim), {"status": status})
+        self.claims[key] = msgspec.convert(now, PersistentVolumeClaim)
+
+    def serve(self, handle: str, *, driver: str, name: str = "pv", fs_type: str = "ext4", **more: Any) -> None:
+        """A volume of a CSI driver that is bound to the claim of the same name."""
+        offered = self.offer("/", name=name, **more)
+        source = CSIVolumeSource(
+            driver=driver, volume_handle=handle, fs_type=fs_type, volume_attributes={"from": "class"}
+        )
+        spec = msgspec.structs.replace(offered.spec, local=None, csi=source)
+        self.volumes[name] = msgspec.structs.replace(offered, spec=spec)
 
     async def token(self, pod: Pod, *, audience: str, seconds: int) -> tuple[str, str]:
         self.tokens.append((pod.metadata.name, audience, seconds))
@@ -170,6 +195,7 @@ class Machine:
             marks=self.marks,
         )
         self.lookup, self.clock = FakeLookup(), FakeClock()
+        self.drivers: Drivers | None = None
         self.warnings: list[tuple[str, str]] = []
         self.root = root
         self.volumes = self.restarted()
@@ -181,7 +207,9 @@ class Machine:
             host=host or self.host,
             lookup=self.lookup,
             clock=self.clock,
-            on_warning=lambda pod, reason, message: self.warnings.append((reason, message)),
+            drivers=self.drivers,
+            node="n1",
+            on_event=lambda pod, reason, message, warning: self.warnings.append((reason, message)),
         )
         return self.volumes
 
@@ -194,6 +222,11 @@ class Machine:
         files = [str(path.relative_to(own)) for path in own.rglob("*")] if own.exists() else []
         keep = {"pods", "plugins", "plugins/kubernetes.io", "plugins/kubernetes.io/local-volume"}
         base = "plugins/kubernetes.io/local-volume"
+        keep |= {
+            "plugins/kubernetes.io/csi",
+            *(f"plugins/kubernetes.io/csi/{name}" for name in ("tiny.example.com", "volumeDevices")),
+            *(f"plugins/kubernetes.io/csi/volumeDevices/{name}" for name in ("staging", "publish")),
+        }
         keep |= {f"{base}/mounts", f"{base}/volumeDevices", f"{base}/making"}
         return [
             *(path for path in files if path not in keep and not path.startswith(f"{base}/making/")),
@@ -250,13 +283,14 @@ class Dying:
         return later
 
 
-def dying_hands(host: HostParts, steps: int) -> HostParts:
+def dying_hands(host: HostParts, steps: int, *, tick: Callable[[], None] | None = None) -> HostParts:
     """The same machine, on which the process dies after so many steps that change something."""
     left = [steps]
 
-    def tick() -> None:
+    def count() -> None:
         left[0] -= 1
         if left[0] == 0:
             raise Died
 
+    tick = tick or count
     return HostParts(**{name: Dying(getattr(host, name), tick) for name in HostParts.__dataclass_fields__})
