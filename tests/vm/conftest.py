@@ -18,12 +18,22 @@ ROOT = Path(__file__).parent.parent.parent
 INSIDE = "LOCALPV_VM_FOLDER" in os.environ and SHARED.is_dir()
 """Whether this is the virtual machine."""
 
+START = int(os.environ.get("LOCALPV_VM_START", "0"))
+"""The how many-th start of this machine it is."""
+
 TEST_SECONDS = 1200
 """Emulated, all takes ten times as long."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "start(number): for one start of a machine that is started several times")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
+    later = [item for item in items if INSIDE and (mark := item.get_closest_marker("start")) and mark.args != (START,)]
+    config.hook.pytest_deselected(items=later)
+    items[:] = [item for item in items if item not in later]
     mark = pytest.mark.timeout(TEST_SECONDS) if INSIDE else pytest.mark.skip(reason="needs a machine: make test-vm")
     for item in items:
         if here in item.path.parents:

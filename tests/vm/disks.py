@@ -96,3 +96,19 @@ HERE = (
 
 SLOTS = ("slot1", "slot2")
 """Ports for NVMe disks that come later."""
+
+SYSTEM = Disk(serial="SYSTEM", bus=Bus.SCSI, mib=128)
+"""What a machine that is started again keeps its files on."""
+
+SPARE = Disk(serial="SPARE", bus=Bus.SCSI)
+_OTHERS = (
+    Disk(serial="BOOTHDD1", bus=Bus.SCSI, rotation=HDD),
+    Disk(serial="BOOTHDD2", bus=Bus.SCSI, rotation=HDD),
+    Disk(serial="BOOTNVME1", bus=Bus.NVME),
+    Disk(serial="BOOTNVME2", bus=Bus.NVME),
+    Disk(serial="BOOTVIRTIO1", bus=Bus.VIRTIO),
+    Disk(serial="BOOTVIRTIO2", bus=Bus.VIRTIO),
+)
+STARTS = ((SYSTEM, *_OTHERS, SPARE), (SPARE, *reversed(_OTHERS), SYSTEM))
+"""The disks of a machine that is started twice: the second time it finds them the other way round, so each has the name
+that the kernel gave to another before."""

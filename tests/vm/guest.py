@@ -57,38 +57,58 @@ def run(
     collect: Callable[[Path], None] | None = None,
     limit: float = LIMIT_SECONDS,
     stop: threading.Event | None = None,
+    starts: Sequence[Sequence[Disk]] = (disks.HERE,),
 ) -> int:
     """Run a command in a new machine. `collect` is shown the shared folder when the machine has ended.
 
-    `stop` ends it early, for callers that run it in a thread.
+    `stop` ends it early, for callers that run it in a thread. `starts` has the disks of each start of the machine, in
+    the order in which it finds them: with several the command is run after each until it fails. Of what was there
+    before only the disks are left then.
     """
     with tempfile.TemporaryDirectory(prefix="localpv-vm-", dir="/var/tmp") as made:
-        folder = Path(made)
-        _prepare(folder, command, kernel)
-        status = _boot(folder, kernel, output, limit, stop or threading.Event())
-        if collect is not None:
-            collect(folder)
+        folder, status = Path(made), 0
+        for number, here in enumerate(starts, 1):
+            _prepare(folder, command, kernel, here, number)
+            status = _boot(folder, kernel, output, limit, stop or threading.Event(), here)
+            if collect is not None:
+                collect(folder)
+            if status != 0:
+                break
         return status
 
 
-def _prepare(folder: Path, command: Sequence[str], kernel: kernel.Kernel) -> None:
-    for disk in disks.HERE:
-        with (folder / disk.file).open("wb") as file:
+def _prepare(folder: Path, command: Sequence[str], kernel: kernel.Kernel, here: Sequence[Disk], start: int) -> None:
+    for name in ("output", "status", "console", "emulator", "control.sock", "seeds.json", "ran"):
+        (folder / name).unlink(missing_ok=True)
+    for disk in here:
+        with (folder / disk.file).open("ab") as file:
             file.truncate(disk.mib * disks.MIB)
     shutil.copy(Path(__file__).with_name("second.sh"), folder)
     settings = {"modules": str(kernel.modules), "load": " ".join(LOAD), "folder": os.getcwd()}
     (folder / "settings").write_text("".join(f"{key}={shlex.quote(value)}\n" for key, value in settings.items()))
     environment = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
-    environment |= {"HOME": "/root", "LANG": "C.UTF-8", "LOCALPV_VM_FOLDER": str(folder)}
+    environment |= {
+        "HOME": "/root",
+        "LANG": "C.UTF-8",
+        "LOCALPV_VM_FOLDER": str(folder),
+        "LOCALPV_VM_START": str(start),
+    }
     (folder / "command").write_text(
         "".join(f"export {key}={shlex.quote(value)}\n" for key, value in environment.items())
         + f"exec {shlex.join(command)}\n"
     )
 
 
-def _boot(folder: Path, kernel: kernel.Kernel, output: Output, limit: float, stop: threading.Event) -> int:
+def _boot(
+    folder: Path,
+    kernel: kernel.Kernel,
+    output: Output,
+    limit: float,
+    stop: threading.Event,
+    here: Sequence[Disk],
+) -> int:
     # It dies with us, however we end.
-    argv = ["setpriv", "--pdeathsig", "KILL", "--", *_emulator(folder, kernel)]
+    argv = ["setpriv", "--pdeathsig", "KILL", "--", *_emulator(folder, kernel, here)]
     (folder / "output").touch()
     until = time.monotonic() + limit
     with (
@@ -122,7 +142,7 @@ def _pass_on(told: BinaryIO, output: Output) -> None:
         output.flush()
 
 
-def _emulator(folder: Path, kernel: kernel.Kernel) -> list[str]:
+def _emulator(folder: Path, kernel: kernel.Kernel, here: Sequence[Disk]) -> list[str]:
     share = "security_model=none,multidevs=remap"
     argv = [
         "qemu-system-x86_64", "-machine", "q35", "-accel", "tcg", "-m", str(MEMORY_MIB),
@@ -145,7 +165,7 @@ def _emulator(folder: Path, kernel: kernel.Kernel) -> list[str]:
     ]  # fmt: skip
     for number, slot in enumerate(disks.SLOTS, 1):
         argv += ["-device", f"pcie-root-port,id={slot},chassis={number},slot={number}"]
-    for disk in disks.HERE:
+    for disk in here:
         argv += _arguments(disk, folder)
     return argv
 

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -49,16 +49,16 @@ CLEANERS = {
 class Node:
     """Everything of localpv on this machine, in one process."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, *, cleaners: Mapping[str, Sequence[str]] = CLEANERS) -> None:
+        self.folder, self._cleaners = folder, cleaners
         self._data, self._config = folder / "data", folder / "config"
         self._process: subprocess.Popen[str] | None = None
         self.api: Any = None
 
     def start(self) -> None:
-        self._config.mkdir(parents=True)
+        self._config.mkdir(parents=True, exist_ok=True)
         settings, classes = {}, []
-        for name, cleaner in CLEANERS.items():
+        for name, cleaner in self._cleaners.items():
             self.place(name).mkdir(parents=True, exist_ok=True)
             settings[name] = {"hostDir": str(self.place(name)), "volumeMode": "Block"}
             if cleaner:
@@ -72,8 +72,9 @@ class Node:
                     "volumeBindingMode": "Immediate",
                 }
             )
-        (self._config / "storageClassMap").write_text(json.dumps(settings))
-        (self._config / "classes.yaml").write_text("\n---\n".join(map(json.dumps, classes)))
+        if classes:
+            (self._config / "storageClassMap").write_text(json.dumps(settings))
+            (self._config / "classes.yaml").write_text("\n---\n".join(map(json.dumps, classes)))
         options = ["--listen", "127.0.0.1:0", "--data", str(self._data), "--config", str(self._config)]
         with self.log.open("a") as log:
             self._process = subprocess.Popen(
@@ -87,9 +88,9 @@ class Node:
         target = wire.read_kubeconfig(self.kubeconfig, controllers=True)
         self.api = wire.Api(target, target.token)
 
-    def stop(self) -> None:
+    def stop(self, number: int = signal.SIGTERM) -> None:
         if self._process is not None:
-            self._process.send_signal(signal.SIGTERM)
+            self._process.send_signal(number)
             self._process.wait(PATIENCE_SECONDS)
             assert self._process.stdout is not None
             self._process.stdout.close()

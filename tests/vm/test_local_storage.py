@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 from tests.journey.crash_server import DISKS
 from tests.unit.agent.udev.node_world import OLD, YOUNG, NodeWorld, devices, told
-from tests.vm import hardware
+from tests.vm import hardware, udev
 from tests.vm.bay import Bay
 from tests.vm.disks import SLOTS, Bus, Disk
 from tests.vm.node import STORED, Node
@@ -46,21 +45,6 @@ class Here:
         found = self.world.report(name)
         assert found is not None and not found.status.error
         return {device.device: device for device in found.status.devices}
-
-    def restart_udev(self) -> None:
-        """What a restart of the machine is to udev: a new process, an empty database, and devices that all come."""
-        hardware.run("udevadm", "control", "--exit")
-        Node.eventually(lambda: not _udevd(), "udevd has ended")
-        subprocess.run(
-            "rm -rf /run/udev/data/* /run/udev/links/* /dev/disk/kubernetes-local-storage", shell=True, check=True
-        )
-        subprocess.run(["/lib/systemd/systemd-udevd", "--daemon"], check=True)
-        hardware.run("udevadm", "trigger", "--action=add", "--subsystem-match=block", "--subsystem-match=virtio-ports")
-        hardware.settle()
-
-
-def _udevd() -> bool:
-    return subprocess.run(["pidof", "systemd-udevd"], capture_output=True, check=False).returncode == 0
 
 
 @pytest.fixture
@@ -160,7 +144,7 @@ async def test_links_follow_the_disks_when_these_swap_their_names_also_over_a_re
     swapped = {f"{SCSI}SWAP2": one, f"{SCSI}SWAP1": two}
     assert here.links("swap/block") == swapped
 
-    here.restart_udev()
+    udev.restart()
     assert here.links("swap/block") == swapped
     await discoverer.look()
     assert here.reported("swap")[one].link.endswith("SWAP2")
@@ -184,7 +168,7 @@ async def test_two_disks_with_one_serial_number_have_a_link_each(here: Here, bay
     assert here.links("twins/block") == both, "whoever was looked at last"
     await discoverer.look()
     assert {here.reported("twins")[name].link.rpartition("/")[2] for name in (one, two)} == {*both}
-    here.restart_udev()
+    udev.restart()
     assert here.links("twins/block") == both, "also when both come at once and nothing is known of before"
 
     bay.pull(first)
@@ -240,7 +224,7 @@ async def test_a_removal_takes_links_and_file_and_an_update_takes_nothing(here: 
     here.world.delete_storage("all")
     await discoverer.leave()
     assert here.links("all/block") == {f"{SCSI}SCSIHDD": hardware.device("SCSIHDD").name}
-    here.restart_udev()
+    udev.restart()
     assert here.links("all/block") == {f"{SCSI}SCSIHDD": hardware.device("SCSIHDD").name}
 
     here.world.release(f"all/block/{SCSI}SCSIHDD")
