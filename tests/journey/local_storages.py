@@ -199,6 +199,25 @@ class Storages:
 
     # What the operator made.
 
+    async def found_class(self, name: str) -> str:
+        """The UID of a class; empty when there is none."""
+        found = await self.client.objects(StorageClass).find(name)
+        return found.metadata.uid if found is not None else ""
+
+    async def until_no_class(self, name: str) -> None:
+        async def is_gone() -> bool:
+            return not await self.found_class(name)
+
+        await self.until(is_gone)
+
+    async def until_looked_at_classes(self) -> None:
+        """A class that was left later than all others is gone, so each of them has been looked at."""
+        await self.apply(self.group(self.devices("fence")), name="fence")
+        await self.until(lambda: self.found_class(self.storage_class("fence")))
+        await self.delete("fence")
+        await self.until_gone("fence")
+        await self.until_no_class(self.storage_class("fence"))
+
     async def daemon_sets(self) -> dict[str, DaemonSet]:
         listed = await self.client.objects(DaemonSet).list(Selection(namespace=self.namespace))
         return {each.metadata.name: each for each in listed.items}

@@ -17,6 +17,7 @@ from localpv.api.kinds.meta import resource_of
 from localpv.api.kinds.volumes import StorageClass
 from localpv.client.client import Client
 from localpv.disk import labels
+from localpv.manager.operator import classes as storage_classes
 from localpv.manager.operator import operator
 
 
@@ -193,6 +194,64 @@ async def test_our_classes_go_when_no_localstorage_and_no_volume_has_them(storag
 
         await storages.until(is_gone)
         assert await classes.find(slow) is not None
+
+
+@pytest.mark.seed("OPR-14")
+async def test_a_class_that_nobody_names_stays_for_its_volumes_and_goes_with_the_last_one(
+    storages: Storages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Told by its disks and not found by looking again and again; and at once, so that the fence comes after it.
+    monkeypatch.setattr(storage_classes, "LOOK_AGAIN_SECONDS", 3600.0)
+    monkeypatch.setattr(operator, "STATUS_SECONDS", 0.0)
+    fast, slow = storages.storage_class(), storages.storage_class("slow")
+    async with storages.operated():
+        # Rounds of removing and adding: whatever comes first, the class is there while somebody needs it.
+        for number in range(3):
+            await storages.apply()
+            await storages.until_made()
+            disks = [await storages.finds(f"sd{letter}") for letter in "bc"]
+            for disk in disks:
+                await storages.publishes(disk, claimed=True)
+            made = await storages.found_class(fast)
+
+            await storages.apply(storages.group(storages.devices("slow")))
+            await storages.until_looked_at_classes()
+            assert await storages.found_class(fast) == made
+            await storages.withdraws(disks[0])
+            await storages.until_looked_at_classes()
+            assert await storages.found_class(fast) == made
+
+            if number == 1:
+                # Named again just now, it is not taken away though no volume has it.
+                await storages.apply(storages.group(storages.devices(), storages.devices("slow")))
+                await storages.withdraws(disks[1])
+                await storages.until_looked_at_classes()
+                assert await storages.found_class(fast) == made
+                await storages.apply(storages.group(storages.devices("slow")))
+            else:
+                await storages.withdraws(disks[1])
+            await storages.until_no_class(fast)
+            assert await storages.found_class(slow)
+        await storages.delete()
+        await storages.until_no_class(slow)
+
+
+@pytest.mark.seed("OPR-14")
+async def test_a_localstorage_that_comes_while_its_class_goes_has_a_class(storages: Storages) -> None:
+    fast = storages.storage_class()
+    async with storages.operated():
+        for _ in range(10):
+            await storages.apply()
+            await storages.until_made()
+            await storages.delete()
+            await storages.until_gone()
+            # Its class goes about now.
+        await storages.apply()
+        await storages.until_made()
+        await storages.until_looked_at_classes()
+        await storages.until(lambda: storages.found_class(fast))
+        await storages.until_looked_at_classes()
+        assert await storages.found_class(fast)
 
 
 # -- what is refused ---------------------------------------------------------------------------------------------------

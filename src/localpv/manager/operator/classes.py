@@ -28,7 +28,7 @@ from localpv.observe.recorder import Recorder
 from localpv.runtime.controller import Done, LookAgain, Outcome
 
 LOOK_AGAIN_SECONDS = 60.0
-"""How often a class that nobody names is looked at while volumes of it are left."""
+"""How often a class that nobody names is looked at while volumes of it are left, should nothing tell of their end."""
 
 WAITS = "WaitForFirstConsumer"
 
@@ -79,6 +79,8 @@ class Classes:
         self._objects = objects
         self._recorder = recorder
         self._is_configured = is_configured
+        self.kept: set[str] = set()
+        """Classes that nobody names any more, and that are there for their volumes."""
 
     async def ensure(self, storage: LocalStorage) -> None:
         """Make the classes that are missing."""
@@ -97,6 +99,7 @@ class Classes:
 
     async def remove_unused(self, name: str) -> Outcome:
         """Delete a class of ours that nothing needs any more, one class per call."""
+        self.kept.discard(name)
         present = self._seen.classes.get(name)
         if present is None or not is_ours(present) or self._is_named(name):
             return Done()
@@ -104,6 +107,7 @@ class Classes:
             return LookAgain(after=LOOK_AGAIN_SECONDS)
         async for page in self._volumes.pages():
             if any(volume.spec.storage_class_name == name for volume in page.items):
+                self.kept.add(name)
                 return LookAgain(after=LOOK_AGAIN_SECONDS)
         meta = present.metadata
         try:

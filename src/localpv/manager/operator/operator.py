@@ -269,6 +269,9 @@ class Operator:
         self._wake_waiting(report.storage)
 
     def _disk_changed(self, old: Disk | None, new: Disk | None) -> None:
+        if old is not None and old.spec.storage_class_name in self._classes.kept:
+            # Its volume may have been the last one of the class.
+            self._unused.add_after(old.spec.storage_class_name, STATUS_SECONDS)
         for disk, by in ((old, -1), (new, 1)):
             tally = self._tallies.get(disk.storage) if disk is not None else None
             if disk is not None and tally is not None:
