@@ -6,7 +6,6 @@ same, so a ConfigMap that names them works where there are no such scripts.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -147,6 +146,8 @@ def _names(for_devices: bool) -> list[str]:
 
 def _neither(word: str, for_devices: bool) -> str:
     names = _names(for_devices)
+    import difflib  # only who makes a mistake pays for it
+
     close = difflib.get_close_matches(word, names, n=1)
     hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(names)}"
     return f'"{word}" is neither a built-in method nor the full path of a command; {hint}'

@@ -7,7 +7,6 @@ place, and reading goes on, so that one look shows everything that is wrong.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
@@ -222,6 +221,8 @@ def unknown_key(key: str, known: Collection[str]) -> str:
 def suggestion(word: str, known: Collection[str]) -> str:
     """What may have been meant."""
     by_small = {each.lower(): each for each in known}
+    import difflib  # only who makes a mistake pays for it
+
     close = difflib.get_close_matches(word.lower(), by_small, n=1, cutoff=0.6)
     return f"did you mean {by_small[close[0]]}?" if close else f"there are {', '.join(known)}"
 

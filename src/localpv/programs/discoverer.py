@@ -17,7 +17,7 @@ from localpv.errors import ConfigurationError
 from localpv.host.udev import HostUdev
 from localpv.host.uevents import KernelUevents
 from localpv.host.workers import Workers
-from localpv.programs import configuring, memory, stopping
+from localpv.programs import memory, stopping
 from localpv.programs.observing import Observed
 from localpv.runtime.clock import Clock, SystemClock
 from localpv.runtime.group import Group
@@ -26,6 +26,9 @@ log = logging.getLogger(__name__)
 
 AT_ONCE = 2
 """Calls to the machine at the same time: all of them are about small files."""
+
+LOOK_EVERY_SECONDS = 5.0
+"""How often the mounted ConfigMap is read; the kubelet writes it about a minute after it has changed."""
 
 CONNECTIONS = 2
 """To the API server: there is no watch, and one question at a time."""
@@ -119,7 +122,7 @@ class Told:
 
     async def run(self) -> None:
         while True:
-            await self._clock.sleep(configuring.LOOK_EVERY)
+            await self._clock.sleep(LOOK_EVERY_SECONDS)
             try:
                 self._take(await asyncio.to_thread(self._read))
                 self.problem = ""

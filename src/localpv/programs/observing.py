@@ -5,27 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING
 
-from localpv.api.kinds.localdisk import LocalDisk
-from localpv.api.kinds.volumes import PersistentVolume
-from localpv.observe.cleaning import Cleanings
-from localpv.observe.discovery import Discoveries
-from localpv.observe.disks import DisksOfNode, Volumes
 from localpv.observe.loop import Loop
 from localpv.observe.process import ProcessMetrics
-from localpv.observe.publishing import Publications
 from localpv.observe.queues import Queues
-from localpv.observe.recorder import Recorder
 from localpv.observe.registry import Registry
 from localpv.observe.requests import Requests
-from localpv.observe.storage_operations import StorageOperations
-from localpv.programs.configuring import Configured
-from localpv.runtime.clock import Clock
 from localpv.runtime.watchdog import Watchdog
 
 if TYPE_CHECKING:
-    # Agents have no manager in them, and managers no discovery; neither should pay for the other.
+    # Agents have no manager in them, managers no discovery, and discoverers neither; none should pay for the others.
     from localpv.agent.discover.discovery import Discovery
+    from localpv.api.kinds.localdisk import LocalDisk
+    from localpv.api.kinds.volumes import PersistentVolume
     from localpv.manager.manager import Manager
+    from localpv.observe.cleaning import Cleanings
+    from localpv.observe.discovery import Discoveries
+    from localpv.observe.publishing import Publications
+    from localpv.observe.recorder import Recorder
+    from localpv.observe.storage_operations import StorageOperations
+    from localpv.programs.configuring import Configured
+    from localpv.runtime.clock import Clock
 
 
 class Observed:
@@ -51,19 +50,27 @@ class Observed:
 
     def discoveries(self, to: Recorder) -> Discoveries:
         """One for the whole program, whichever discovery works."""
+        from localpv.observe.discovery import Discoveries
+
         self._discoveries = self._discoveries or Discoveries(self.registry)
         self._discoveries.pass_on_to(to)
         return self._discoveries
 
     def cleanings(self, to: Recorder) -> Cleanings:
+        from localpv.observe.cleaning import Cleanings
+
         self._cleanings = self._cleanings or Cleanings(self.registry)
         self._cleanings.pass_on_to(to)
         return self._cleanings
 
     def publications(self, to: Recorder) -> Publications:
+        from localpv.observe.publishing import Publications
+
         return Publications(self.registry, to)
 
     def storage_operations(self) -> StorageOperations:
+        from localpv.observe.storage_operations import StorageOperations
+
         return StorageOperations(self.registry)
 
     def configuration(self, configured: Configured) -> None:
@@ -75,6 +82,8 @@ class Observed:
 
     def node(self, discovery: Discovery, *, hung: Callable[[], int], clock: Clock) -> None:
         """The discovery that works from now on; before it, and when it has ended, nothing is told of disks."""
+        from localpv.observe.disks import DisksOfNode
+
         known, self._discovery, self._hung = "disks" in self.checks, discovery, hung
         self.checks["disks"] = lambda: self._discovery is None or self._discovery.synced
         if not known:
@@ -103,6 +112,7 @@ class Observed:
 
     def manager(self, current: Callable[[], Manager | None]) -> None:
         """The manager that works now; None while another process leads, whose candidate is ready all the same."""
+        from localpv.observe.disks import Volumes
 
         def disks() -> Collection[LocalDisk]:
             manager = current()
