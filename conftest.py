@@ -13,7 +13,7 @@ pytest_plugins = [
     "tests.held_loops",
     "tests.own_mounts",
     "tests.run_folders",
-    "tests.shares",
+    "tests.forked_workers",
     "tests.kubernetes.fixtures",
 ]
 

@@ -19,10 +19,13 @@ _libc = ctypes.CDLL(None)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if not hasattr(config, "workerinput") or os.geteuid() != 0:
-        return
-    # Only for this thread and those that it starts: all of them but the one that talks to the process that was called.
-    if _libc.unshare(_CLONE_NEWNS) == 0:
+    if hasattr(config, "workerinput"):
+        separate()
+
+
+def separate() -> None:
+    """Give this thread, and those that it starts from now on, a mount namespace of its own, if it may have one."""
+    if os.geteuid() == 0 and _libc.unshare(_CLONE_NEWNS) == 0:
         for line in Path("/proc/self/mountinfo").read_text().splitlines():
             # Each by itself: in a chroot the root may be none of them.
             point = re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), line.split()[4])

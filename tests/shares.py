@@ -1,61 +1,92 @@
-"""Which tests each worker of a run in parallel begins with: half of them with tests that wait, others with the rest.
+"""Which tests a worker takes next: half of the workers prefer tests that wait, the others the rest.
 
-Each worker is given the next part of the list, all of one length, and one that has nothing left takes from the end of
-what another one has. As they are collected, all workers would compute at first and wait together at the end.
+They take parts of files, the longest first, so that all are done at about the same time. What tests of a file share is
+made once for each part; what tests of many files share, such as a server, once for each worker that comes to them. So a
+worker stays with what it has begun, and FEW of them begin the same.
 """
 
 from __future__ import annotations
 
 import itertools
-import os
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
-
-import pytest
 
 HERE = Path(__file__).parent
-SECONDS = {"e2e": 3.0, "pods": 3.0, "journey": 0.7, "engine": 0.7, "workloads": 0.3, "placing": 0.2, "contract": 0.05}
-"""About what a test of these folders takes, most of which it waits: for pods, other processes or the server."""
+WAITING = {"e2e": 3.0, "pods": 3.0, "journey": 0.7, "engine": 0.7, "workloads": 0.3, "placing": 0.2}
+"""Seconds that a test of these folders takes, about, most of which it waits: for pods, other processes, the server."""
 
-LONGEST = {"test_stress.py": 30.0, "test_leaks.py": 20.0}
+LONG = {"test_stress.py": 30.0, "test_leaks.py": 20.0, "test_kinds.py": 0.5}
+COMPUTING_SECONDS = 0.02
+PART_SECONDS = 10.0
+"""What a part takes at most, unless a single test takes longer."""
 
-T = TypeVar("T")
-
-
-def seconds(test: Path) -> float:
-    """What each test of this file takes; nothing for one that computes."""
-    folder = test.relative_to(HERE).parts[0] if test.is_relative_to(HERE) else ""
-    return LONGEST.get(test.name, SECONDS.get(folder, 0.0))
+FEW = 2
 
 
-def arranged(tests: Sequence[tuple[Path, T]], workers: int) -> list[T]:
-    """The tests, each with its file, such that half of the workers begin with those that wait, the longest first."""
-    files = [(path, [test for _, test in group]) for path, group in itertools.groupby(tests, lambda each: each[0])]
-    waiting = sorted(
-        ((seconds(path) * len(found), found) for path, found in files if seconds(path)), key=lambda f: -f[0]
-    )
-    rest = [test for path, found in files if not seconds(path) for test in found]
-    # Files stay whole: what the tests of one share is made once.
-    begins: list[list[T]] = [[] for _ in range(max(1, workers // 2))]
-    taken = [0.0] * len(begins)
-    for cost, found in waiting:
-        least = taken.index(min(taken))
-        taken[least] += cost
-        begins[least] += found
-    made: list[T] = []
-    left = len(tests)
-    for worker in range(workers):
-        share = left // (workers - worker)
-        left -= share
-        begin = begins[worker] if worker < len(begins) else []
-        fill = max(0, share - len(begin))
-        made += [*begin, *rest[:fill]]
-        del rest[:fill]
-    return [*made, *rest]
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Tests of one file, by their numbers, that are run one after the other."""
+
+    tests: range
+    seconds: float
+    waits: bool
+    shared: frozenset[str] = frozenset()
+    """What these tests share with those of other files, and takes long to make."""
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if hasattr(config, "workerinput"):
-        items[:] = arranged([(item.path, item) for item in items], int(os.environ["PYTEST_XDIST_WORKER_COUNT"]))
+def parts(tests: Iterable[tuple[Path, frozenset[str]]]) -> list[Part]:
+    """The tests in parts, each test with its file and with what it shares."""
+    found: list[Part] = []
+    for path, group in itertools.groupby(enumerate(tests), lambda each: each[1][0]):
+        file = list(group)
+        folder = path.relative_to(HERE).parts[0] if path.is_relative_to(HERE) else ""
+        seconds = LONG.get(path.name, WAITING.get(folder, COMPUTING_SECONDS))
+        size = max(1, int(PART_SECONDS / seconds))
+        for begin in range(0, len(file), size):
+            some = file[begin : begin + size]
+            numbers = range(some[0][0], some[-1][0] + 1)
+            shared = frozenset[str]().union(*(one for _, (_, one) in some))
+            found.append(Part(numbers, seconds * len(some), folder in WAITING, shared))
+    return found
+
+
+@dataclass(slots=True)
+class Worker:
+    """One that takes parts."""
+
+    prefers_waiting: bool
+    has: set[str] = field(default_factory=set)
+
+
+class Shares:
+    """What nobody has taken yet."""
+
+    def __init__(self, found: Sequence[Part]) -> None:
+        self._left = sorted(found, key=lambda part: -part.seconds)
+        self._begun: Counter[str] = Counter()
+        """How many workers have begun with what tests share."""
+
+    def __bool__(self) -> bool:
+        return bool(self._left)
+
+    def take(self, worker: Worker) -> Part | None:
+        """The next part for a worker, or nothing when all are taken."""
+        if not self._left:
+            return None
+        preferred = [part for part in self._left if part.waits == worker.prefers_waiting]
+        rest = [part for part in self._left if part.waits != worker.prefers_waiting]
+        ordered = [*preferred, *rest]
+        chosen = next((part for part in ordered if not self._many_have_begun(worker, part)), ordered[0])
+        self._left.remove(chosen)
+        self._begun.update(chosen.shared - worker.has)
+        worker.has |= chosen.shared
+        return chosen
+
+    def give_back(self, part: Part) -> None:
+        """Somebody else is to take it, next."""
+        self._left.insert(0, part)
+
+    def _many_have_begun(self, worker: Worker, part: Part) -> bool:
+        return any(self._begun[one] >= FEW for one in part.shared - worker.has)

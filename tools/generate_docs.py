@@ -267,7 +267,7 @@ LIMITS = (
     Limit("engine.kubelet.images.layers.MOST_FILES", "entries", "an image of more files is refused"),
     Limit("engine.kubelet.images.layers.MOST_HEADER", "bytes", "an image with a longer header is refused"),
     Limit("engine.kubelet.images.archives.MOST_LAYERS", "layers", "an image of more layers is refused"),
-    Limit("agent.discover.discovery.SETTLE_SECONDS", "s", "a new plain directory is offered"),
+    Limit("agent.discover.reconciler.SETTLE_SECONDS", "s", "a new plain directory is offered"),
 )  # fmt: skip
 """What is bounded, and what happens then. Prose quotes them as `NAME` (value); a test compares that with the code."""
 

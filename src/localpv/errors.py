@@ -14,7 +14,11 @@ LocalpvError                  has a message for people and, where there is one, 
 │   ├── DeviceBusy            somebody has it open or mounted: look again later
 │   ├── DeviceChanged         it is not the disk that was recorded: nothing was done
 │   ├── OutsideFolder         a path leads out of the folder that we may touch: nothing was done
-│   └── NotClean              something is left of the old data: do not offer it
+│   ├── NotClean              something is left of the old data: do not offer it
+│   ├── NoRoom                a pool has not as many bytes left: nothing was made
+│   ├── AlreadyThere          the name is taken by a volume of another size or source, or by what is not ours
+│   ├── NotThere              there is no such volume or snapshot in the pool
+│   └── StillNeeded           a snapshot or a clone is made of it: remove that first
 ├── ApiError                  an API server answered, or will answer, with a Status (see api/status.py)
 │   ├── BadRequest            400  the request makes no sense as it is
 │   ├── Unauthorized          401  the server does not know who asks
@@ -108,6 +112,22 @@ class OutsideFolder(HostError):
 
 class NotClean(HostError):
     """Something is left of the old data."""
+
+
+class NoRoom(HostError):
+    """A pool has less room than was asked for."""
+
+
+class AlreadyThere(HostError):
+    """The name of a volume is taken by another one."""
+
+
+class NotThere(HostError):
+    """A pool has no volume of that name."""
+
+
+class StillNeeded(HostError):
+    """Something else is made of the volume and would be lost with it."""
 
 
 class ConnectionLost(LocalpvError):

@@ -6,6 +6,7 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
+from tests import folders
 from tests.contract import wire
 from tests.e2e import place as places
 from tests.e2e import pods
@@ -14,9 +15,8 @@ from tests.kubernetes import fixtures, skipping
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     on_cluster = config.getoption("--on") == "kubernetes"
-    for item in items:
-        own = Path(__file__).parent in item.path.parents
-        if on_cluster and own and item.get_closest_marker("timeout") is None:
+    for item in folders.tests_in(Path(__file__).parent, items):
+        if on_cluster and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(fixtures.patience()))
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests import folders
 from tests.loops import Lent
 
 from localpv.host import loop
@@ -25,9 +26,8 @@ needs_root = pytest.mark.skipif(
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    here = Path(__file__).parent
-    for item in items:
-        if here in item.path.parents and "fake" not in item.name:
+    for item in folders.tests_in(Path(__file__).parent, items):
+        if "fake" not in item.name:
             item.add_marker(needs_root)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests import folders
 from tests.contract import wire
 from tests.e2e import pods
 from tests.kubernetes import cluster, fixtures, images
@@ -20,9 +21,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.timeout(fixtures.patience()))
+    for item in folders.tests_in(Path(__file__).parent, items):
+        item.add_marker(pytest.mark.timeout(fixtures.patience()))
 
 
 @pytest.fixture(scope="session")

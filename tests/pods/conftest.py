@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests import folders
 from tests.pods.machine import Machine
 
 from localpv.host import loop
@@ -18,9 +19,8 @@ PROGRAMS = ("runc", "conmon", "busybox")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     missing = [name for name in PROGRAMS if shutil.which(name, path="/usr/sbin:/usr/bin:/sbin:/bin") is None]
     why = f"{', '.join(missing)} missing" if missing else "needs root" if os.geteuid() != 0 else ""
-    for item in items:
-        if why and Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.skip(reason=why))
+    for item in folders.tests_in(Path(__file__).parent, items) if why else ():
+        item.add_marker(pytest.mark.skip(reason=why))
 
 
 @pytest.fixture(scope="session")

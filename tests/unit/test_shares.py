@@ -1,8 +1,7 @@
-"""What workers begin with: tests that wait, beside those that compute."""
+"""What workers take next: tests that wait, beside those that compute."""
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 
 from tests import shares
@@ -11,35 +10,67 @@ STRESS, POD, JOURNEY, UNIT = (
     shares.HERE / path
     for path in ("e2e/test_stress.py", "pods/test_down.py", "journey/test_clean.py", "unit/test_docs.py")
 )
+SERVER, NODE = frozenset({"server"}), frozenset({"node"})
 
 
-def parts(count: int, files: dict[Path, int]) -> list[list[str]]:
-    tests = [(path, f"{path.name}:{number}") for path, many in files.items() for number in range(many)]
-    arranged = shares.arranged(tests, count)
-    assert Counter(arranged) == Counter(name for _, name in tests)
-    size = len(arranged) // count
-    return [arranged[size * number : size * (number + 1)] for number in range(count)]
+def parts(files: dict[Path, int], shared: frozenset[str] = frozenset()) -> list[shares.Part]:
+    return shares.parts((path, shared) for path, many in files.items() for _ in range(many))
 
 
-def test_half_of_the_workers_begin_with_what_waits_the_longest_first() -> None:
-    first, second, third, fourth = parts(4, {UNIT: 80, JOURNEY: 7, POD: 12, STRESS: 1})
-    assert first == [*(f"test_down.py:{number}" for number in range(12)), *first[12:]]
-    assert second[:8] == ["test_stress.py:0", *(f"test_clean.py:{number}" for number in range(7))]
-    assert all(name.startswith("test_docs") for name in (*first[12:], *second[8:], *third, *fourth))
+def taken(left: shares.Shares, *workers: shares.Worker) -> list[list[shares.Part]]:
+    """What each worker gets when they take turns."""
+    found: list[list[shares.Part]] = [[] for _ in workers]
+    while left:
+        for worker, own in zip(workers, found, strict=True):
+            own += [part] if (part := left.take(worker)) else []
+    return found
 
 
-def test_tests_that_all_wait_are_divided_in_the_order_of_their_length() -> None:
-    first, second = parts(2, {JOURNEY: 8, POD: 8})
-    assert all(name.startswith("test_down") for name in first)
-    assert all(name.startswith("test_clean") for name in second)
+def test_every_test_is_in_one_part_and_no_part_takes_long() -> None:
+    found = parts({UNIT: 1200, JOURNEY: 37, POD: 12, STRESS: 2})
+    assert [number for part in found for number in part.tests] == list(range(1251))
+    assert all(part.seconds <= shares.PART_SECONDS or len(part.tests) == 1 for part in found)
+    assert [len(part.tests) for part in found if part.tests.start >= 1249] == [1, 1]
 
 
-def test_few_tests_are_all_there() -> None:
-    for count in range(1, 5):
-        parts(4, {UNIT: count})
-        parts(4, {POD: count})
+def test_a_part_is_of_one_file() -> None:
+    assert [part.tests for part in parts({UNIT: 2, POD: 1})] == [range(2), range(2, 3)]
+
+
+def test_some_begin_with_what_waits_the_longest_first_and_others_with_the_rest() -> None:
+    found = parts({UNIT: 80, JOURNEY: 7, POD: 3, STRESS: 1})
+    waiting, computing = taken(
+        shares.Shares(found), shares.Worker(prefers_waiting=True), shares.Worker(prefers_waiting=False)
+    )
+    assert [part.tests for part in waiting] == [range(90, 91), range(87, 90)]
+    assert [part.tests for part in computing] == [range(80), range(80, 87)], "what is left is anybody's"
+
+
+def test_few_workers_begin_with_what_takes_long_to_make_while_there_is_other_work() -> None:
+    found = shares.Shares(
+        [*(shares.Part(range(1), 9, False, SERVER) for _ in range(3)), shares.Part(range(1), 1, False)]
+    )
+    first, second, third = (shares.Worker(prefers_waiting=False) for _ in range(3))
+    taken_by = [found.take(worker) for worker in (first, second, third, third)]
+    assert [part.shared if part else None for part in taken_by] == [SERVER, SERVER, frozenset(), SERVER]
+    assert found.take(first) is None
+
+
+def test_a_worker_goes_on_with_what_it_has() -> None:
+    left = shares.Shares([shares.Part(range(1), seconds, False, NODE) for seconds in (3, 2, 1)])
+    worker = shares.Worker(prefers_waiting=True)
+    assert [part.seconds for (part,) in zip(*taken(left, worker), strict=True)] == [3, 2, 1]
+
+
+def test_what_is_given_back_comes_next() -> None:
+    left = shares.Shares(parts({UNIT: 80, POD: 3}))
+    worker = shares.Worker(prefers_waiting=True)
+    part = left.take(worker)
+    assert part is not None
+    left.give_back(part)
+    assert left.take(worker) is part
 
 
 def test_folders_that_wait_are_there() -> None:
-    assert all((shares.HERE / folder).is_dir() for folder in shares.SECONDS)
-    assert all([*shares.HERE.glob(f"*/{name}")] for name in shares.LONGEST)
+    assert all((shares.HERE / folder).is_dir() for folder in shares.WAITING)
+    assert all([*shares.HERE.glob(f"**/{name}")] for name in shares.LONG)

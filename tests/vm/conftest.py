@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
+from tests import folders
 from tests.vm import hardware
 from tests.vm.bay import Bay
 from tests.vm.disks import HERE
@@ -30,17 +31,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    here = Path(__file__).parent
     later = [item for item in items if INSIDE and (mark := item.get_closest_marker("start")) and mark.args != (START,)]
     config.hook.pytest_deselected(items=later)
     items[:] = [item for item in items if item not in later]
     mark = pytest.mark.timeout(TEST_SECONDS) if INSIDE else pytest.mark.skip(reason="needs a machine: make test-vm")
-    for item in items:
-        if here in item.path.parents:
-            item.add_marker(mark)
-            # The machine takes for processor time what its emulator spends waiting for a processor: nothing can be said
-            # about who held an event loop for how long.
-            item.add_marker(pytest.mark.holds_the_loop)
+    for item in folders.tests_in(Path(__file__).parent, items):
+        item.add_marker(mark)
+        # The machine takes for processor time what its emulator spends waiting for a processor: nothing can be said
+        # about who held an event loop for how long.
+        item.add_marker(pytest.mark.holds_the_loop)
 
 
 @pytest.hookimpl(trylast=True)

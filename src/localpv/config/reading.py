@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from localpv.api import names, node_selector
 from localpv.api.kinds.localdisk import VolumeMode
 from localpv.api.objects import Object
-from localpv.config import cleaners, globs, overlaps, values
+from localpv.config import cleaners, globs, overlaps, pools, values
 from localpv.config.cleaners import Cleaner
 from localpv.config.globs import NamePattern
 from localpv.config.settings import (
@@ -57,7 +57,11 @@ CLASS_KEYS = (
     "reclaim",
     "useJobForCleaning",
     "nodeLoss",
+    "pool",
 )
+WITH_POOL_KEYS = ("pool", "fsType", "blockCleanerCommand", "reclaim", "nodeLoss")
+"""What can be said of a class with a pool; all else is about disks that are found."""
+
 DIRECTORY_KEYS = ("hostDir", "mountDir", "volumeMode")
 MOST_DIRECTORIES = 8
 """Discovery directories that a class has besides its first one: each is watched and looked through."""
@@ -140,7 +144,7 @@ def _classes(value: Value) -> dict[str, ClassSettings]:
         if wrong := names.dns_subdomain(name):
             entry.wrong(f'"{name}" is no name of a StorageClass: {", ".join(wrong)}')
         elif entry.absent:
-            entry.wrong("has no hostDir")
+            entry.wrong("has no hostDir and no pool")
         elif (settings := _class(name, entry)) is not None:
             made[name] = settings
     return made
@@ -150,6 +154,8 @@ def _class(name: str, value: Value) -> ClassSettings | None:
     found = value.struct(CLASS_KEYS)
     if found is None:
         return None
+    if "pool" in found:
+        return _class_of_pool(name, found)
     pattern = _pattern(found["namePattern"]) if "namePattern" in found else globs.ALL
     first = _directory(value, found, pattern)
     more = _more_directories(found["directories"], pattern) if "directories" in found else ()
@@ -177,10 +183,26 @@ def _class(name: str, value: Value) -> ClassSettings | None:
     return settings if all(folder.host_dir and folder.mount_dir for folder in settings.folders) else None
 
 
+def _class_of_pool(name: str, found: Mapping[str, Value]) -> ClassSettings | None:
+    for key in found.keys() - set(WITH_POOL_KEYS):
+        found[key].wrong("is for classes that find disks in a directory; this one has a pool")
+    pool = pools.read(found["pool"], folder=lambda value: _folder(value, globs.ALL))
+    reclaim = found["reclaim"].choice([Reclaim.DELETE, Reclaim.RETAIN]) if "reclaim" in found else None
+    settings = ClassSettings(
+        name=name,
+        pool=pool,
+        fs_type=(found["fsType"].text() or "") if "fsType" in found else "",
+        block_cleaner=_cleaner(found.get("blockCleanerCommand"), for_devices=True),
+        reclaim=Reclaim(reclaim) if reclaim else None,
+        node_loss=_node_loss(found["nodeLoss"]) if "nodeLoss" in found else NodeLoss(),
+    )
+    return settings if pool is not None else None
+
+
 def _directory(value: Value, found: Mapping[str, Value], pattern: NamePattern) -> Folder:
     """What is wrong is noted, and empty."""
     if "hostDir" not in found:
-        value.wrong("has no hostDir")
+        value.wrong("has no hostDir and no pool")
     host_dir = _folder(found["hostDir"], pattern) if "hostDir" in found else None
     mount_dir = _folder(found["mountDir"], pattern) if "mountDir" in found else host_dir
     mode = found["volumeMode"].choice([*VolumeMode, AUTO_MODE]) if "volumeMode" in found else None

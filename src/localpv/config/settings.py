@@ -12,6 +12,7 @@ from localpv.api.objects import Object
 from localpv.config import cleaners, globs
 from localpv.config.cleaners import Cleaner
 from localpv.config.globs import NamePattern
+from localpv.config.pools import PoolSettings
 
 MIN_RESYNC_SECONDS = 300.0
 """How often everything is looked at again although nothing changed, at most: after once to twice as long, by chance, so
@@ -95,11 +96,14 @@ class ClassSettings:
     name: str
     """Name of the StorageClass."""
 
-    host_dir: str
-    """Discovery directory on the host; paths of volumes are made of it."""
+    host_dir: str = ""
+    """Discovery directory on the host; paths of volumes are made of it. Empty for a class with a pool."""
 
-    mount_dir: str
+    mount_dir: str = ""
     """The same directory as the agent sees it, which differs when the agent runs in a container."""
+
+    pool: PoolSettings | None = None
+    """What volumes of the class are carved out of; such a class offers no disks."""
 
     volume_mode: str = ""
     """Empty or Auto: devices are offered as devices and directories as file systems."""
@@ -143,7 +147,9 @@ class ClassSettings:
 
     @property
     def folders(self) -> tuple[Folder, ...]:
-        """All discovery directories of the class."""
+        """All discovery directories of the class; a class with a pool has none."""
+        if self.pool is not None:
+            return ()
         first = Folder(host_dir=self.host_dir, mount_dir=self.mount_dir, volume_mode=self.volume_mode)
         return (first, *self.more_folders)
 

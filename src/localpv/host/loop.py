@@ -32,6 +32,8 @@ _CONFIG = struct.Struct("II 232s 64x")
 _STATUS_FLAGS = 52
 _STATUS_NAME = 56
 _LOOP_GET_STATUS64 = 0x4C05
+_LOOP_SET_CAPACITY = 0x4C07
+_BLKFLSBUF = 0x1261
 _TRIES = 50
 
 TURN_SECONDS = 1.0
@@ -74,10 +76,19 @@ class Attached:
 
 
 def attach(
-    file: Path, *, read_only: bool = False, partitions: bool = False, block_size: int = 0, name: str = ""
+    file: Path,
+    *,
+    read_only: bool = False,
+    partitions: bool = False,
+    direct_io: bool = False,
+    block_size: int = 0,
+    name: str = "",
 ) -> Path:
-    """Make a file a block device; returns its path, such as /dev/loop3. It keeps the `name`, or the file's."""
-    flags = (_READ_ONLY if read_only else 0) | (_PARTITIONS if partitions else 0)
+    """Make a file a block device; returns its path, such as /dev/loop3. It keeps the `name`, or the file's.
+
+    With `direct_io` its file is read and written past the page cache, where the file system can.
+    """
+    flags = (_READ_ONLY if read_only else 0) | (_PARTITIONS if partitions else 0) | (_DIRECT_IO if direct_io else 0)
     status = bytearray(232)
     struct.pack_into("I", status, _STATUS_FLAGS, flags)
     called = (name.encode() or os.fsencode(file))[:NAME_BYTES]
@@ -143,9 +154,9 @@ def status_of(fd: int) -> Status | None:
         return None
     device, inode, below, offset, size_limit = struct.unpack_from("QQQQQ", status)
     return Status(
-        file_system=DeviceNumber(os.major(device), os.minor(device)),
+        file_system=_number(device),
         inode=inode,
-        below=DeviceNumber(os.major(below), os.minor(below)),
+        below=_number(below),
         offset_bytes=offset,
         size_limit_bytes=size_limit,
         going=bool(struct.unpack_from("I", status, _STATUS_FLAGS)[0] & _GOING),
@@ -179,6 +190,54 @@ def find(name: str, *, sys: Path = Path("/sys")) -> Attached | None:
         if found is not None and not found.going and found.name == name.encode():
             return Attached(device=device, below=found.below)
     return None
+
+
+def of_file(file: Path, *, sys: Path = Path("/sys")) -> Path | None:
+    """The loop device made of a file, if there is one; one that goes when its last opener does counts too.
+
+    Told by the file itself, not by its path alone: that may have been another file's before.
+    """
+    try:
+        found = os.stat(file)
+    except FileNotFoundError:
+        return None
+    for folder in sorted((sys / "block").glob("loop*/loop")):
+        try:
+            if (folder / "backing_file").read_text().rstrip("\n") != str(file):
+                continue
+        except OSError:
+            continue
+        device = Path("/dev") / folder.parent.name
+        known = status(device)
+        if known is not None and known.inode == found.st_ino and known.file_system == _number(found.st_dev):
+            return device
+    return None
+
+
+def grow(device: Path) -> None:
+    """Let a loop device become as large as its file now is."""
+    fd = os.open(device, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.ioctl(fd, _LOOP_SET_CAPACITY)
+    except OSError as error:
+        raise errors.HostError(f"{device} does not grow with its file: {error.strerror}") from error
+    finally:
+        os.close(fd)
+
+
+def flush(device: Path) -> None:
+    """Have everything written that was given to a file system on a device, wherever it is mounted, or to the device."""
+    fd = os.open(device, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.ioctl(fd, _BLKFLSBUF)
+    except OSError as error:
+        raise errors.HostError(f"{device} cannot be written through: {error.strerror}") from error
+    finally:
+        os.close(fd)
+
+
+def _number(device: int) -> DeviceNumber:
+    return DeviceNumber(os.major(device), os.minor(device))
 
 
 def _is_of_file(folder: Path) -> bool:

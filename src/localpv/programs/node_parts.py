@@ -9,6 +9,7 @@ from localpv.agent.clean.cleaner import Cleaner
 from localpv.agent.clean.host_executor import HostHands
 from localpv.agent.clean.reconciler import CleaningScope
 from localpv.agent.discover.discovery import Discovery, HostView
+from localpv.agent.pools.pools import Pools
 from localpv.client.client import Client
 from localpv.client.config import Connection
 from localpv.disk.records.protocol import Ours, Records, every_record
@@ -21,6 +22,7 @@ from localpv.host.uevents import KernelUevents
 from localpv.host.wiper import KernelWiper
 from localpv.host.workers import Workers
 from localpv.observe.recorder import ApiRecorder, Recorder
+from localpv.programs import pool_parts
 from localpv.programs.configuring import Configured
 from localpv.programs.observing import Observed
 from localpv.runtime.clock import Clock
@@ -103,10 +105,14 @@ def add_to(
         workers=workers,
         ours=ours,
     )
+    pools = Pools(workers=workers)
+    pools.configure(configured.current)
     configured.on_change(discovery.configure)
+    configured.on_change(pools.configure)
     group.add("agent's events", recorder.run)
     group.add("discovery", discovery.run)
     group.add("cleaning", cleaning.run)
+    group.add("pools", lambda: pool_parts.serve(pools, node=node, client=client, clock=clock, observed=observed))
     return discovery
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localpv.agent.discover import rules
+from localpv.agent.discover import candidate
 from localpv.api.kinds.localdisk import DiskKind
 from localpv.config import classic, cleaners, reading, values
 from localpv.config.globs import NamePattern
@@ -94,10 +94,10 @@ def test_class_may_leave_the_mode_to_what_each_disk_is() -> None:
 def test_only_the_drop_in_offers_devices_as_file_systems_where_the_class_says_no_mode() -> None:
     ours = Configuration(classes={"none": class_of(""), "auto": class_of("volumeMode: Auto")})
     theirs = classic.with_defaults(ours).classes
-    assert rules.mode(ours.classes["none"], DiskKind.BLOCK_DEVICE) == "Block"
-    assert rules.mode(ours.classes["none"], DiskKind.MOUNT_POINT) == "Filesystem"
-    assert rules.mode(theirs["none"], DiskKind.BLOCK_DEVICE) == "Filesystem"
-    assert rules.mode(theirs["auto"], DiskKind.BLOCK_DEVICE) == "Block"
+    assert candidate.mode(ours.classes["none"], DiskKind.BLOCK_DEVICE) == "Block"
+    assert candidate.mode(ours.classes["none"], DiskKind.MOUNT_POINT) == "Filesystem"
+    assert candidate.mode(theirs["none"], DiskKind.BLOCK_DEVICE) == "Filesystem"
+    assert candidate.mode(theirs["auto"], DiskKind.BLOCK_DEVICE) == "Block"
 
 
 def test_only_the_drop_in_adopts_what_exists_where_the_class_says_nothing_of_it() -> None:

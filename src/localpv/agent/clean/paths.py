@@ -30,7 +30,9 @@ def find(disk: LocalDisk, settings: ClassSettings) -> Place:
     """
     spec = disk.spec
     # An entry of the same name in another folder of the class is another disk: the path says which is meant.
-    found = settings.folder_of(spec.path) or settings.folders[0]
+    found = settings.folder_of(spec.path) or next(iter(settings.folders), None)
+    if found is None:
+        raise errors.OutsideFolder(f"{spec.path} was found in a directory, and class {settings.name} has a pool now")
     names = openat.names_below(Path(found.host_dir), Path(spec.path))
     if names != (spec.entry,):
         raise errors.OutsideFolder(f"{spec.path} is not the entry {spec.entry} of {found.host_dir}")

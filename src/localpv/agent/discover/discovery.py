@@ -2,7 +2,7 @@
 
 Two queues. Surveys, by class: list the discovery directory, read the mount table, and see which entries came, went or
 changed; that is quick and asks no disk. Looks, by entry: ask the disk if something speaks for it, judge, and bring the
-record in step. A disk that hangs holds one look and nothing else.
+record in step (`reconciler`). A disk that hangs holds one look and nothing else.
 
 What starts them is in `triggers`; whatever those miss a full round finds.
 """
@@ -18,15 +18,15 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from localpv import errors
-from localpv.agent.discover import duplicates, phase, remains, rules
+from localpv.agent.discover import candidate, phase, remains
 from localpv.agent.discover.entry import Place, Sighting
 from localpv.agent.discover.inventory import Roster
 from localpv.agent.discover.keeper import Keeper
-from localpv.agent.discover.probe import NOTHING, Eyes, Facts
-from localpv.agent.discover.rules import Case
-from localpv.agent.discover.survey import IGNORED, Survey, Surveyor
+from localpv.agent.discover.probe import NOTHING, Eyes
+from localpv.agent.discover.reconciler import AGAIN_SECONDS, SETTLE_SECONDS, Reconciler
+from localpv.agent.discover.survey import Survey, Surveyor
 from localpv.agent.discover.triggers import Triggers
-from localpv.api.kinds.localdisk import LocalDisk, LocalDiskSpec, Phase
+from localpv.api.kinds.localdisk import LocalDisk
 from localpv.config.settings import MIN_RESYNC_SECONDS, ClassSettings, Configuration, Folder
 from localpv.disk import labels
 from localpv.disk.records import Ours, Records, every_record
@@ -56,18 +56,8 @@ REST_FACTOR = 1.0
 """A survey is followed by the next one only after so many times as long as it took: on a machine that mounts all the
 time, surveys take at most half a core."""
 
-SETTLE_SECONDS = 5.0
-"""How long a new plain directory is only watched: who makes a directory often mounts a disk on it next, and what is
-below must not be offered in between. Directories that were there at the first survey do not wait."""
-
 LOOKS_AT_ONCE = 32
 SURVEYS_AT_ONCE = 8
-
-FRESH_SECONDS = 600.0
-"""An entry that could not be offered for longer was unfit, and tells nothing about how quick discovery is."""
-
-AGAIN_SECONDS = (0.2, 1.0, 5.0)
-"""When a disk that was busy or silent is asked again; after that, with every round."""
 
 UDEV_SECONDS = 1.0
 UDEV_PATIENCE_SECONDS = 10.0
@@ -75,8 +65,6 @@ UDEV_PATIENCE_SECONDS = 10.0
 
 _BY_OTHERS = frozenset({"DuplicateDevice", "CountReached", labels.NOT_ERASED})
 """Reasons that may end with what is known of another entry."""
-
-_PASSING = frozenset({"InUse", "Hung", "Unreadable", "NotMatched"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,10 +97,9 @@ class Discovery:
         ours: Ours = every_record,
     ) -> None:
         """`ours` says which records whose class or directory is not configured are judged all the same."""
-        self._node, self._ours = node, ours
+        self._ours = ours
         self._clock = clock
         self._round_seconds = round_seconds
-        self._settle_seconds = settle_seconds
         self._recorder = recorder or Discoveries()
         self._surveyor = Surveyor(folders=host.folders, mounts=host.mounts, workers=host.workers, belongs=self._belongs)
         self._devices = host.devices
@@ -126,12 +113,22 @@ class Discovery:
             device=self._device_changed,
         )
         self._roster = Roster()
+        self._reconciler = Reconciler(
+            node=node,
+            keeper=self._keeper,
+            roster=self._roster,
+            eyes=self._eyes,
+            clock=clock,
+            recorder=self._recorder,
+            settle_seconds=settle_seconds,
+            ours=ours,
+            wake_duplicates=self._wake_duplicates,
+        )
         self._classes: Mapping[str, ClassSettings] = {}
         self._resync_seconds = MIN_RESYNC_SECONDS
         self._surveyed: set[str] = set()
         self._rest_until: dict[str, float] = {}
         self._ignored: dict[Place, str] = {}
-        self._tries: dict[Place, int] = {}
         self._looked_at: set[Place] = set()
         self._looked = asyncio.Event()
         self._told = float("-inf")
@@ -186,7 +183,7 @@ class Discovery:
             self._surveys.add(name)
         for place in {*self.sightings, *records}:
             record = records.get(place)
-            if also_volumes or record is None or not (rules.taken(record) and record.status.eligible):
+            if also_volumes or record is None or not (remains.taken(record) and record.status.eligible):
                 self._roster.doubt(place)
                 self._looks.add(place)
 
@@ -268,7 +265,7 @@ class Discovery:
         return Done()
 
     def _record_changed(self, place: Place, before: LocalDisk | None, record: LocalDisk | None) -> None:
-        if before is not None and rules.taken(before) and (record is None or not rules.taken(record)):
+        if before is not None and remains.taken(before) and (record is None or not remains.taken(record)):
             self._roster.doubt(place)  # what is known of it is from before it was cleaned
             self._wake_duplicates()
         elif record is None:
@@ -312,7 +309,7 @@ class Discovery:
         home = settings.folder_of(record.spec.path)
         if home is None:
             # A volume leads to its path: what has the same name elsewhere is another disk.
-            return not rules.taken(record) and self._ours(record)
+            return not remains.taken(record) and self._ours(record)
         return home == folder or not phase.bound(record)
 
     def _take_over(self, name: str, survey: Survey) -> None:
@@ -366,10 +363,14 @@ class Discovery:
             return Done()  # its survey asks for a look
         sighting = self.sightings.get(place)
         if settings is None or sighting is None:
-            await self._bring_gone(place, settings)
+            hangs = settings is not None and self._surveyor.hangs(settings, place.entry)
+            await self._reconciler.gone(place, settings, hangs=hangs, ignored=self._ignored.get(place, ""))
             outcome: Outcome = Done()
+        elif not self._belongs(place, settings, candidate.folder(settings, sighting)):
+            self._surveys.add(place.storage_class)  # it was seen before its record was bound to another directory
+            outcome = Done()
         else:
-            outcome = await self._bring_seen(place, settings, sighting)
+            outcome = await self._reconciler.seen(place, settings, sighting)
         if not self._looked.is_set():
             self._looked_at.add(place)
             self._tell_looked()
@@ -380,144 +381,7 @@ class Discovery:
             self._looked.set()
             self._looked_at.clear()
 
-    async def _bring_seen(self, place: Place, settings: ClassSettings, sighting: Sighting) -> Outcome:
-        folder = rules.folder(settings, sighting)
-        if not self._belongs(place, settings, folder):
-            self._surveys.add(place.storage_class)  # it was seen before its record was bound to another directory
-            return Done()
-        facts = await self._facts(place, settings, sighting)
-        if self.sightings.get(place) is not sighting:
-            return LookAgain(after=0)  # the entry changed while its disk was looked at
-        left = self._settle_seconds - self._roster.seconds_since(place, self._clock.monotonic())
-        case = Case(
-            settings=settings,
-            sighting=sighting,
-            facts=facts,
-            record=self._keeper.records.get(place),
-            rival=self._rival(place),
-            left=remains.left_elsewhere(place, facts.identity, records=self._keeper.records, index=self._keeper.index),
-            settling=left > 0,
-            of_group=self._of_group(place, settings, facts),
-        )
-        verdict = rules.judge(case)
-        if verdict.eligible:
-            self._roster.offered.add(place)  # before anything is waited for: another entry may lead to the same disk
-        record = await self._keeper.ensure(place, self._spec(place, settings, folder, verdict.mode))
-        if record is None:
-            return Done()
-        if rules.taken(record) != case.published:
-            return LookAgain(after=0)  # it was given to a volume meanwhile, or taken back: other rules hold now
-        status = phase.seen(record, verdict, sighting, facts)
-        await self._keeper.write(place, record, status)
-        if status.phase == Phase.AVAILABLE and record.status.phase in ("", Phase.UNAVAILABLE):
-            self._tell_found(place, record)
-            if rules.not_blank(case):
-                self._recorder.event(record, "ExistingDataAdopted", verdict.message, warning=True)
-        if not verdict.eligible:
-            self._roster.offered.discard(place)
-        if (record.status.eligible, record.status.identity) != (status.eligible, status.identity):
-            self._wake_duplicates()
-        if verdict.reason == "Settling":
-            self._roster.doubt(place)  # somebody may be filling it
-            return LookAgain(after=left)
-        return self._ask_again(place) if verdict.reason in _PASSING else self._calm(place)
-
-    def _rival(self, place: Place) -> str:
-        keeper = self._keeper
-        return duplicates.stronger(place, roster=self._roster, records=keeper.records, index=keeper.index)
-
-    def _of_group(self, place: Place, settings: ClassSettings, facts: Facts) -> int:
-        group = rules.group_of(rules.matched_by(settings, facts))
-        if group not in settings.device_filters:
-            return 0
-        return duplicates.count_before(place, group, roster=self._roster, records=self._keeper.records)
-
-    def _tell_found(self, place: Place, record: LocalDisk) -> None:
-        since = self._roster.seconds_since(place, self._clock.monotonic())
-        if since < FRESH_SECONDS:
-            self._recorder.found(record.spec.volume_mode, seconds=since)
-
-    async def _facts(self, place: Place, settings: ClassSettings, sighting: Sighting) -> Facts:
-        record = self._keeper.records.get(place)
-        published = record is not None and rules.taken(record)
-        known = self._roster.facts.get(place)
-        doubtful = self._roster.take_doubt(place)
-        if known is not None and not doubtful and (published or not _never_tried(known)):
-            return known
-        facts = await self._eyes.look(sighting, unused=not published, fs_type=rules.accepted_type(settings, sighting))
-        self._roster.learn(place, facts)
-        return facts
-
-    def _ask_again(self, place: Place) -> Outcome:
-        tries = self._tries.get(place, 0)
-        if tries >= len(AGAIN_SECONDS):
-            return Done()
-        self._tries[place] = tries + 1
-        self._roster.doubt(place)
-        return LookAgain(after=AGAIN_SECONDS[tries])
-
-    def _calm(self, place: Place) -> Outcome:
-        self._tries.pop(place, None)
-        return Done()
-
-    async def _bring_gone(self, place: Place, settings: ClassSettings | None) -> None:
-        self._tries.pop(place, None)
-        record = self._keeper.records.get(place)
-        if record is None:
-            self._roster.offered.discard(place)
-            return
-        if settings is not None and self._surveyor.hangs(settings, place.entry):
-            why = "The disk gives no answer; look at the kernel log for its errors."
-            await self._keeper.write(place, record, phase.silent(record, "Hung", why))
-        elif (settings is None or settings.folder_of(record.spec.path) is None) and not self._ours(record):
-            return
-        elif not phase.bound(record):
-            await self._bring_free_gone(place, record)
-        elif settings is None:
-            why = f"Class {place.storage_class} is not configured here any more; put it back to manage the disk."
-            await self._keeper.write(place, record, phase.unmanaged(record, "ClassRemoved", why))
-        elif word := self._ignored.get(place):
-            why = IGNORED[word]
-            await self._keeper.write(place, record, phase.unmanaged(record, word, why))
-        else:
-            why = f"{record.spec.path} is not there any more; put the disk back."
-            if settings.folder_of(record.spec.path) is None:
-                why = f"{record.spec.path} is in no directory of class {place.storage_class} any more; put that back."
-            await self._keeper.write(place, record, phase.gone(record, "Gone", why))
-
-    async def _bring_free_gone(self, place: Place, record: LocalDisk) -> None:
-        self._roster.offered.discard(place)
-        records, index = self._keeper.records, self._keeper.index
-        if not phase.worth_keeping(record) or remains.told_elsewhere(record, records=records, index=index):
-            await self._keeper.delete(place, record)
-            return
-        why = (
-            f"{record.spec.path} is not there any more, or no class has it. Its last cleaning may have left old blocks"
-            " on the device, so the record is kept until the device is cleaned anew: it must not be offered raw. If the"
-            f" device is gone for good, delete LocalDisk {record.metadata.name}."
-        )
-        await self._keeper.write(place, record, phase.unmanaged(record, "Gone", why))
-        if record.status.eligible:
-            self._wake_duplicates()  # it may be offered where it is now
-
-    def _spec(self, place: Place, settings: ClassSettings, folder: Folder, mode: str) -> LocalDiskSpec:
-        return LocalDiskSpec(
-            node_name=self._node,
-            storage_class_name=place.storage_class,
-            entry=place.entry,
-            path=os.path.join(folder.host_dir, place.entry),
-            volume_mode=str(mode),
-            fs_type=settings.fs_type,
-        )
-
 
 def _device(sighting: Sighting) -> DeviceNumber | None:
     """Numbers of the device of an entry, or of the one that is mounted there."""
     return sighting.mount.device if sighting.mount is not None else sighting.entry.device
-
-
-def _never_tried(facts: Facts) -> bool:
-    """Whether it was looked at only as one looks at the disk of a volume."""
-    if facts.device is not None:
-        return facts.device.opens_exclusively is None
-    return facts.contents is None and facts.identity is not None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from localpv.agent.discover import rules
+from localpv.agent.discover import candidate, remains
 from localpv.agent.discover.entry import Place, Sighting
 from localpv.agent.discover.identities import Index, recorded_in
 from localpv.agent.discover.inventory import Roster
@@ -31,7 +31,7 @@ def stronger(place: Place, *, roster: Roster, records: Mapping[Place, LocalDisk]
     for other in index.alike(facts.identity, directory=_is_directory(own)) if facts and facts.identity else ():
         record = records[other]
         # Its entry is gone or leads elsewhere, but a volume still has its data on the disk, or is about to get it.
-        promised = rules.taken(record) or record.status.eligible
+        promised = remains.taken(record) or record.status.eligible
         if other != place and promised and _is_disk_of(record, own, facts) and not _has_own(other, record, roster):
             volume = f" (volume {record.spec.volume.name})" if record.spec.volume else ""
             return f"entry {other.entry} of class {other.storage_class}{volume}"
@@ -51,11 +51,13 @@ def count_before(place: Place, group: str, *, roster: Roster, records: Mapping[P
 
 def _in_group(place: Place, group: str, roster: Roster, records: Mapping[Place, LocalDisk]) -> bool:
     record, facts = records.get(place), roster.facts.get(place)
-    if record is not None and rules.group_of(record.status.matched_by) == group:
+    if record is not None and candidate.group_of(record.status.matched_by) == group:
         return True
     # Its record may not say so yet.
     matches = facts.device.matches if facts is not None and facts.device is not None else ()
-    return any(match.storage_class == place.storage_class and rules.group_of(match.rule) == group for match in matches)
+    return any(
+        match.storage_class == place.storage_class and candidate.group_of(match.rule) == group for match in matches
+    )
 
 
 def _others(place: Place, own: Sighting, facts: Facts | None, roster: Roster) -> Iterator[Place]:
@@ -69,7 +71,7 @@ def _others(place: Place, own: Sighting, facts: Facts | None, roster: Roster) ->
 
 def _right(place: Place, roster: Roster, records: Mapping[Place, LocalDisk]) -> tuple[int, Place]:
     record = records.get(place)
-    if record is not None and rules.taken(record):
+    if record is not None and remains.taken(record):
         return 0, place
     offered = place in roster.offered or (record is not None and record.status.eligible)
     return (1 if offered else _NOT_OFFERED), place

@@ -10,7 +10,7 @@ from types import MappingProxyType
 import msgspec
 
 from localpv import errors
-from localpv.agent.discover import rules
+from localpv.agent.discover import remains
 from localpv.agent.discover.entry import Place
 from localpv.agent.discover.identities import Index
 from localpv.api.kinds.localdisk import LocalDisk, LocalDiskSpec, LocalDiskStatus
@@ -78,7 +78,7 @@ class Keeper:
         if record is None:
             return await self._create(place, spec)
         ours = msgspec.structs.replace(record.spec, path=spec.path, volume_mode=spec.volume_mode, fs_type=spec.fs_type)
-        if ours != record.spec and not rules.taken(record):
+        if ours != record.spec and not remains.taken(record):
             record = await self._remember(place, self._store.write_spec(record, ours))
         return record
 

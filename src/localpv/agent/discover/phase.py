@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from localpv.agent.discover import rules
+from localpv.agent.discover import remains
 from localpv.agent.discover.entry import Sighting
 from localpv.agent.discover.probe import Facts
 from localpv.agent.discover.rules import Verdict
@@ -17,10 +17,10 @@ def seen(record: LocalDisk, verdict: Verdict, sighting: Sighting, facts: Facts) 
     """The status of a disk whose entry is there."""
     status = record.status
     if not facts.hung and not facts.trouble and not _keeps_past(verdict):
-        if not rules.taken(record) and not rules.unclean(record) and not rules.cleaned(record, facts.identity):
+        if not remains.taken(record) and not remains.unclean(record) and not remains.cleaned(record, facts.identity):
             status = msgspec.structs.replace(status, cleaning=None)  # it was of another disk
         status = _with_facts(status, verdict, facts)
-        if verdict.matched_by or not rules.taken(record):
+        if verdict.matched_by or not remains.taken(record):
             status = msgspec.structs.replace(status, matched_by=verdict.matched_by)
     look = Look(
         eligible=verdict.eligible,
@@ -51,12 +51,12 @@ def unmanaged(record: LocalDisk, reason: str, message: str) -> LocalDiskStatus:
 
 def worth_keeping(record: LocalDisk) -> bool:
     """Whether a record must outlive its entry: a volume has the disk, or it may hold what a volume left on it."""
-    return bound(record) or rules.may_show(record)
+    return bound(record) or remains.may_show(record)
 
 
 def bound(record: LocalDisk) -> bool:
     """Whether a record is bound to its directory: its disk has a volume, or a cleaning to be made good."""
-    return rules.taken(record) or rules.unclean(record)
+    return remains.taken(record) or remains.unclean(record)
 
 
 def _keeps_past(verdict: Verdict) -> bool:

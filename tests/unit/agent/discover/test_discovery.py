@@ -12,7 +12,7 @@ import pytest
 from tests.unit.agent.discover.world import FOLDER, NODE, World, a_class, configured, discovering
 
 from localpv import errors
-from localpv.agent.discover.discovery import AGAIN_SECONDS
+from localpv.agent.discover.reconciler import AGAIN_SECONDS
 from localpv.api.kinds.localdisk import (
     Cleaning,
     DiskIdentity,
@@ -507,10 +507,10 @@ async def test_disk_held_for_a_moment_is_offered_as_soon_as_it_is_free(world: Wo
 
 
 async def test_disk_that_stays_busy_is_asked_a_few_times_and_then_with_every_round(world: World) -> None:
-    ask = partial(world.discovery._ask_again, world.place("a"))
+    ask = partial(world.discovery._reconciler._ask_again, world.place("a"))
     waits = [LookAgain(after=seconds) for seconds in AGAIN_SECONDS]
     assert [ask() for _ in range(len(waits) + 2)] == [*waits, Done(), Done()]
-    world.discovery._calm(world.place("a"))
+    world.discovery._reconciler._calm(world.place("a"))
     assert ask() == waits[0], "what was calm is asked as often again"
 
 
@@ -756,7 +756,7 @@ async def test_disk_that_is_well_or_waits_for_a_person_is_not_asked_again(machin
     async with discovering(machine, tmp_path) as world:
         await world.discovery.wait_looked()
         assert world.disk("a").status.phase == "Available" and world.disk("b").status.phase == "Unavailable"
-        assert world.discovery._tries == {}
+        assert world.discovery._reconciler._tries == {}
 
 
 async def test_discovery_is_synced_when_every_configured_directory_has_been_looked_through(

@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from localpv.agent.discover import rules
+from localpv.agent.discover import candidate, eligibility, presence, remains, rules
+from localpv.agent.discover.candidate import Candidate
 from localpv.agent.discover.entry import Sighting
 from localpv.agent.discover.probe import Facts
-from localpv.agent.discover.rules import Case
 from localpv.api.kinds.localdisk import (
     Cleaning,
     DiskIdentity,
@@ -88,10 +88,10 @@ def device_case(
     adopt: bool | None = None,
     contents: Contents | None = BLANK,
     **more: Any,
-) -> Case:
+) -> Candidate:
     device = device or a_device()
     entry = Entry(name="a", kind=FileKind.BLOCK_DEVICE, is_link=True, target=device.path, device=device.number)
-    return Case(
+    return Candidate(
         settings=settings(volume_mode=mode, fs_type=fs_type, adopt_existing=adopt),
         sighting=Sighting(entry=entry, folder=FOLDER, target=f"device {device.number}"),
         facts=Facts(device=device, identity=device.identity, capacity_bytes=device.size_bytes, contents=contents),
@@ -99,9 +99,9 @@ def device_case(
     )
 
 
-def mount_case(mount: Mount | None = None, *, identity: Identity | None = None, **more: Any) -> Case:
+def mount_case(mount: Mount | None = None, *, identity: Identity | None = None, **more: Any) -> Candidate:
     mount = mount or a_mount()
-    return Case(
+    return Candidate(
         settings=more.pop("settings", settings()),
         sighting=Sighting(
             entry=Entry(name="a", kind=FileKind.DIRECTORY),
@@ -118,9 +118,9 @@ def mount_case(mount: Mount | None = None, *, identity: Identity | None = None, 
     )
 
 
-def directory_case(**more: Any) -> Case:
+def directory_case(**more: Any) -> Candidate:
     around = more.pop("around", a_mount(device=DeviceNumber(8, 1), mount_point=Path("/")))
-    return Case(
+    return Candidate(
         settings=more.pop("settings", settings()),
         sighting=Sighting(
             entry=more.pop("entry", Entry(name="a", kind=FileKind.DIRECTORY)),
@@ -141,7 +141,7 @@ def directory_case(**more: Any) -> Case:
 RULE = "localpv-system/fast nodes[0].devices[1].udevRules[0]"
 
 
-def matched_case(*, medium: Medium = Medium.SSD, rule: str = RULE, of_group: int = 0, **filters: Any) -> Case:
+def matched_case(*, medium: Medium = Medium.SSD, rule: str = RULE, of_group: int = 0, **filters: Any) -> Candidate:
     """A device that a rule of a LocalStorage matched, whose group takes what the filters say."""
     device = a_device(matches=(RuleMatch("fast", rule),) if rule else (RuleMatch("slow", RULE),))
     case = device_case(device, of_group=of_group)
@@ -150,7 +150,7 @@ def matched_case(*, medium: Medium = Medium.SSD, rule: str = RULE, of_group: int
     return replace(case, settings=own, facts=replace(case.facts, medium=medium))
 
 
-def twice(case: Case) -> Case:
+def twice(case: Candidate) -> Candidate:
     """The same where another directory of the class has an entry of that name."""
     return replace(case, sighting=replace(case.sighting, twice="/mnt/more"))
 
@@ -160,14 +160,14 @@ def replace_fs(identity: DiskIdentity) -> DiskIdentity:
     return msgspec.structs.replace(identity, fs_uuid="was-there")
 
 
-def used(case: Case) -> Case:
+def used(case: Candidate) -> Candidate:
     """The same with a mark of a tenant on the disk."""
     return replace(case, facts=replace(case.facts, mark=Mark(volume="pv-old", uid="uid-old")))
 
 
-def other_case(kind: FileKind, **more: Any) -> Case:
+def other_case(kind: FileKind, **more: Any) -> Candidate:
     entry = Entry(name="a", kind=kind, is_link=kind is FileKind.DANGLING_LINK, target=Path("/dev/gone"))
-    return Case(settings=settings(), sighting=Sighting(entry=entry, folder=FOLDER), facts=Facts(), **more)
+    return Candidate(settings=settings(), sighting=Sighting(entry=entry, folder=FOLDER), facts=Facts(), **more)
 
 
 OFFERED = {
@@ -209,7 +209,7 @@ OFFERED = {
 
 @pytest.mark.seed("DSC-1")
 @pytest.mark.parametrize("case", OFFERED.values(), ids=OFFERED)
-def test_offered_is(case: Case) -> None:
+def test_offered_is(case: Candidate) -> None:
     verdict = rules.judge(case)
 
     assert verdict.eligible, verdict
@@ -218,7 +218,7 @@ def test_offered_is(case: Case) -> None:
 
 REFUSED = {
     "a disk that gives no answer": (
-        Case(
+        Candidate(
             settings=settings(),
             sighting=device_case().sighting,
             facts=Facts(hung=True, trouble="/dev/sdb gave no answer in 10 s"),
@@ -228,7 +228,7 @@ REFUSED = {
     "a disk whose copy is there as well": (device_case(a_device(twins=(Twin("serial S1", "sdc"),))), "SameNames"),
     "a disk that nothing tells from the next one": (device_case(a_device(serial="")), "NoIdentity"),
     "a disk that cannot be read": (
-        Case(settings=settings(), sighting=device_case().sighting, facts=Facts(trouble="/dev/sdb does not open")),
+        Candidate(settings=settings(), sighting=device_case().sighting, facts=Facts(trouble="/dev/sdb does not open")),
         "Unreadable",
     ),
     "a file": (other_case(FileKind.OTHER), "NotADirectoryNorDevice"),
@@ -385,7 +385,7 @@ REFUSED = {
 
 @pytest.mark.seed("DSC-8")
 @pytest.mark.parametrize(("case", "reason"), REFUSED.values(), ids=REFUSED)
-def test_never_offered_is(case: Case, reason: str) -> None:
+def test_never_offered_is(case: Candidate, reason: str) -> None:
     verdict = rules.judge(case)
 
     assert not verdict.eligible
@@ -394,7 +394,7 @@ def test_never_offered_is(case: Case, reason: str) -> None:
 
 
 @pytest.mark.parametrize(("case", "reason"), REFUSED.values(), ids=REFUSED)
-def test_the_word_of_a_rule_fits_the_field_that_programs_read(case: Case, reason: str) -> None:
+def test_the_word_of_a_rule_fits_the_field_that_programs_read(case: Candidate, reason: str) -> None:
     assert rules.judge(case).reason.isalnum()
     assert len(rules.judge(case).message) < 400
 
@@ -416,7 +416,7 @@ def test_names_of_files_cannot_say_more_than_their_name(name: str) -> None:
 
 def test_every_rule_has_a_case_above() -> None:
     reasons = {reason for _, reason in REFUSED.values()} | {"IdentityChanged"}
-    assert len(reasons) == len(rules.STILL_THERE) + len(rules.MAY_BE_OFFERED)
+    assert len(reasons) == len(presence.RULES) + len(eligibility.RULES)
 
 
 @pytest.mark.seed("OPR-17")
@@ -551,15 +551,15 @@ NOW = Identity(serial="S1", fs_uuid="another", major_minor="8:16", size_bytes=10
 def test_disk_was_cleaned_when_its_record_says_so_of_the_disk_that_is_there(
     record: LocalDisk, now: Identity | None, cleaned: bool, unclean: bool
 ) -> None:
-    assert rules.cleaned(record, now) is cleaned
-    assert rules.unclean(record) is unclean
+    assert remains.cleaned(record, now) is cleaned
+    assert remains.unclean(record) is unclean
 
 
 def test_file_system_is_accepted_only_where_the_class_offers_file_systems() -> None:
     device = device_case().sighting
-    assert rules.accepted_type(settings(volume_mode="Filesystem", fs_type="ext4"), device) == "ext4"
-    assert rules.accepted_type(settings(volume_mode="Block", fs_type="ext4"), device) == ""
-    assert rules.accepted_type(settings(fs_type="ext4"), device) == ""
+    assert candidate.accepted_type(settings(volume_mode="Filesystem", fs_type="ext4"), device) == "ext4"
+    assert candidate.accepted_type(settings(volume_mode="Block", fs_type="ext4"), device) == ""
+    assert candidate.accepted_type(settings(fs_type="ext4"), device) == ""
 
 
 def test_only_what_is_adopted_with_data_on_it_is_told_as_such() -> None:
@@ -610,7 +610,7 @@ def test_directory_is_a_copy_when_only_its_file_system_names_it_and_a_device_nev
     device = a_device(signatures=(EXT4,), twins=(Twin(f"fs_uuid {EXT4.uuid}", "sdc"),))
     assert rules.judge(device_case(device, mode="Filesystem", fs_type="ext4")).eligible
     nothing = mount_case()
-    assert rules.twins(replace(nothing, facts=replace(nothing.facts, identity=None))) is None
+    assert eligibility.twins(replace(nothing, facts=replace(nothing.facts, identity=None))) is None
 
 
 @pytest.mark.parametrize(
@@ -622,7 +622,7 @@ def test_unwanted_file_system_is_told_with_what_the_class_offers(mode: str, fs_t
     assert verdict.reason == "HasFileSystem" and wanted in verdict.message
 
 
-@pytest.mark.parametrize(("size", "eligible"), [(rules.LEAST_BYTES - 1, False), (rules.LEAST_BYTES, True)])
+@pytest.mark.parametrize(("size", "eligible"), [(eligibility.LEAST_BYTES - 1, False), (eligibility.LEAST_BYTES, True)])
 def test_smallest_disk_that_is_offered(size: int, eligible: bool) -> None:
     assert rules.judge(directory_case(capacity=size)).eligible is eligible
 

@@ -15,10 +15,12 @@ from tests.unit.manager.worlds import FakeEvents
 
 from localpv import errors
 from localpv.agent.discover import discovery as module
-from localpv.agent.discover.discovery import AGAIN_SECONDS, GATHER_SECONDS, UDEV_PATIENCE_SECONDS, UDEV_SECONDS
+from localpv.agent.discover import reconciler
+from localpv.agent.discover.discovery import GATHER_SECONDS, UDEV_PATIENCE_SECONDS, UDEV_SECONDS
 from localpv.agent.discover.entry import Place, Sighting
 from localpv.agent.discover.inventory import Roster
 from localpv.agent.discover.probe import NOTHING, Facts
+from localpv.agent.discover.reconciler import AGAIN_SECONDS
 from localpv.api.kinds.localdisk import LocalDisk, OfferedVolume
 from localpv.disk.records.folder import FolderRecords
 from localpv.disk.records.names import disk_name
@@ -441,12 +443,12 @@ async def test_only_entries_that_were_offered_soon_tell_how_quick_discovery_is(s
     steps.add_disk("sdb")
     await steps.everything()
     assert steps.metrics.seconds == [], "it was there from the start"
-    for entry, seconds in (("sdc", module.FRESH_SECONDS - 1), ("sdd", module.FRESH_SECONDS)):
+    for entry, seconds in (("sdc", reconciler.FRESH_SECONDS - 1), ("sdd", reconciler.FRESH_SECONDS)):
         steps.add_disk(entry)
         await steps.survey()
         await steps.clock.advance(seconds)
         await steps.look(entry)
-    assert steps.metrics.seconds == [module.FRESH_SECONDS - 1]
+    assert steps.metrics.seconds == [reconciler.FRESH_SECONDS - 1]
 
 
 async def test_look_waits_for_the_survey_of_its_class_and_for_nothing_where_there_is_none(steps: Steps) -> None:
