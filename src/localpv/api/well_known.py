@@ -40,6 +40,17 @@ BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
 
 PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
+STORAGE_PROVISIONER: Final = "volume.kubernetes.io/storage-provisioner"
+BETA_STORAGE_PROVISIONER: Final = "volume.beta.kubernetes.io/storage-provisioner"
+"""On a claim that waits for a volume to be made: who makes it. Whoever binds claims writes both."""
+
+DELETION_SECRET_NAME: Final = "volume.kubernetes.io/provisioner-deletion-secret-name"
+DELETION_SECRET_NAMESPACE: Final = "volume.kubernetes.io/provisioner-deletion-secret-namespace"
+PROVISIONER_FINALIZER: Final = "external-provisioner.volume.kubernetes.io/finalizer"
+"""Keeps a volume until whoever made it has deleted what is behind it."""
+
+CSI_PREFIX: Final = "csi.storage.k8s.io/"
+"""Parameters of a class, and labels, that mean the same to every driver."""
 
 APP_NAME: Final = "app.kubernetes.io/name"
 MANAGED_BY: Final = "app.kubernetes.io/managed-by"

@@ -25,6 +25,13 @@ FINALIZER: Final = "localpv.dev/disk"
 POOL_VOLUME: Final = "localpv.dev/pool-volume"
 """Finalizer of a PoolVolume and a PoolSnapshot: the agent takes it off when its bytes are wiped and gone."""
 
+PROTECTED: Final = "localpv.dev/protected"
+"""Finalizer of the same: the manager takes it off when nobody needs the bytes any more. As long as it is there, an
+agent wipes nothing, whoever has deleted the object."""
+
+RETAINED: Final = "localpv.dev/retained"
+"""Annotation of a PoolVolume whose bytes stay when its PersistentVolume is deleted: the policy was Retain."""
+
 IDENTITY: Final = "localpv.dev/identity"
 """Annotation of a volume: what the disk was when it was published, as JSON."""
 

@@ -17,7 +17,7 @@ from localpv.manager.agents import AgentPods
 from localpv.manager.manager import Manager, ManagerScope
 from localpv.manager.release.jobs import Jobs
 from localpv.observe.recorder import ApiRecorder
-from localpv.programs import binding, configuring, operator, stopping
+from localpv.programs import binding, configuring, operator, provisioning, stopping
 from localpv.programs.configuring import Configured
 from localpv.programs.local_storages import LocalStorageClasses
 from localpv.programs.observing import Observed
@@ -106,6 +106,14 @@ async def run(settings: Settings) -> None:
             parts.add("informers", informers.run)
             parts.add("manager", manager.run, ready=manager.ready)
             binding.add_placer(parts, client=client, informers=informers, clock=clock)
+            provisioning.add_to(
+                parts,
+                informers=informers,
+                configured=configured,
+                clock=clock,
+                observed=observed,
+                capacity_in=settings.namespace,
+            )
             if (pods := settings.pods) is not None:
                 parts.add(
                     "operator",

@@ -13,7 +13,6 @@ from localpv.agent.udev.headers import Headers
 from localpv.api import crds
 from localpv.client import config as connections
 from localpv.client.client import Client
-from localpv.client.informer_factory import InformerFactory
 from localpv.disk.records.api import ApiRecords
 from localpv.engine.apiserver.server import ApiServer, Settings
 from localpv.engine.scheduler.consumers import Consumers
@@ -27,6 +26,7 @@ from localpv.programs import (
     node_parts,
     own_machine,
     provisioner,
+    provisioning,
     running,
     scheduling,
     serving,
@@ -39,6 +39,7 @@ from localpv.programs.observing import Observed
 from localpv.programs.own_machine import Machine
 from localpv.runtime.clock import SystemClock
 from localpv.runtime.group import Group
+from localpv.volume.informers import VolumeInformers
 
 log = logging.getLogger(__name__)
 
@@ -105,7 +106,7 @@ def _say_what_runs_on(pods: Sequence[str], data: Path) -> None:
 
 async def _add_the_circle(
     group: Group,
-    informers: InformerFactory,
+    informers: VolumeInformers,
     settings: Settings,
     folder: Path | None,
     observed: Observed,
@@ -122,6 +123,7 @@ async def _add_the_circle(
     configured = Configured(read, clock=clock)
     await configured.load()
     observed.configuration(configured)
+    provisioning.add_to(group, informers=informers, configured=configured, clock=clock, observed=observed)
 
     def add_to(parts: Group) -> None:
         parts.add("configuration", configured.run)

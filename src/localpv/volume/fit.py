@@ -9,7 +9,13 @@ import msgspec
 
 from localpv.api import selectors, volume_affinity, well_known
 from localpv.api.kinds.cluster import Node
-from localpv.api.kinds.volumes import LabelSelector, PersistentVolume, PersistentVolumeClaim, StorageClass
+from localpv.api.kinds.volumes import (
+    LabelSelector,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    TopologySelectorTerm,
+)
 from localpv.api.quantity import Quantity
 
 FILESYSTEM = "Filesystem"
@@ -102,6 +108,17 @@ def is_free(volume: PersistentVolume) -> bool:
 def fits_node(volume: PersistentVolume, node: Node) -> bool:
     """Whether the volume can be used on a node; without node affinity it can be on every one."""
     return volume_affinity.of(volume).matches(node.metadata.labels)
+
+
+def class_allows(storage_class: StorageClass, node: Node) -> bool:
+    """Whether volumes of the class may be made on a node. A term without expressions allows none."""
+    terms = storage_class.allowed_topologies
+    return not terms or any(_allows(term, node) for term in terms)
+
+
+def _allows(term: TopologySelectorTerm, node: Node) -> bool:
+    wanted = term.match_label_expressions
+    return bool(wanted) and all(node.metadata.labels.get(one.key) in one.values for one in wanted)
 
 
 def mismatch(volume: PersistentVolume, claim: PersistentVolumeClaim) -> Mismatch | None:

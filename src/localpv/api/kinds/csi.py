@@ -1,4 +1,4 @@
-"""What drivers of the Container Storage Interface say about themselves: CSIDriver and CSINode."""
+"""What drivers of the Container Storage Interface say about themselves: CSIDriver, CSINode, CSIStorageCapacity."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import ClassVar
 import msgspec
 
 from localpv.api.kinds.meta import Kind, Part, resource_of
+from localpv.api.kinds.volumes import LabelSelector
 from localpv.api.resources import Resource
 from localpv.api.well_known import STORAGE_GROUP
 
@@ -57,3 +58,16 @@ class CSINode(Kind, frozen=True, kw_only=True):
     resource: ClassVar[Resource] = resource_of("CSINode", STORAGE_GROUP)
 
     spec: CSINodeSpec = CSINodeSpec()
+
+
+class CSIStorageCapacity(Kind, frozen=True, kw_only=True):
+    """How much of a class is free on some nodes."""
+
+    resource: ClassVar[Resource] = resource_of("CSIStorageCapacity", STORAGE_GROUP)
+
+    node_topology: LabelSelector | None = None
+    """Nodes that it is about; None for none of them."""
+
+    storage_class_name: str
+    capacity: str | None = None
+    maximum_volume_size: str | None = None

@@ -116,6 +116,15 @@ class VolumeResourceRequirements(Part, frozen=True, kw_only=True):
     limits: Mapping[str, str] = NOTHING
 
 
+class DataSource(Part, frozen=True, kw_only=True):
+    """What a new volume is filled with."""
+
+    api_group: str | None = None
+    kind: str = ""
+    name: str = ""
+    namespace: str | None = None
+
+
 class PersistentVolumeClaimSpec(Part, frozen=True, kw_only=True):
     access_modes: tuple[str, ...] = ()
     selector: LabelSelector | None = None
@@ -126,6 +135,8 @@ class PersistentVolumeClaimSpec(Part, frozen=True, kw_only=True):
 
     volume_mode: str | None = None
     volume_attributes_class_name: str | None = None
+    data_source: DataSource | None = None
+    data_source_ref: DataSource | None = None
 
 
 class Condition(Part, frozen=True, kw_only=True):
@@ -140,6 +151,7 @@ class PersistentVolumeClaimStatus(Part, frozen=True, kw_only=True):
     phase: str = ""
     access_modes: tuple[str, ...] = ()
     capacity: Mapping[str, str] = NOTHING
+    allocated_resources: Mapping[str, str] = NOTHING
     allocated_resource_statuses: Mapping[str, str] = NOTHING
     """By resource, how far a growth is, such as NodeResizePending."""
 
@@ -180,4 +192,5 @@ class StorageClass(Kind, frozen=True, kw_only=True):
     reclaim_policy: str | None = None
     mount_options: tuple[str, ...] = ()
     volume_binding_mode: str | None = None
+    allow_volume_expansion: bool = False
     allowed_topologies: tuple[TopologySelectorTerm, ...] = ()

@@ -15,8 +15,8 @@ from localpv.observe.recorder import Notice
 from localpv.volume import fit, placement_annotations, volume_index
 from localpv.volume.volume_index import VolumeIndex
 
-PROVISIONER = "volume.kubernetes.io/storage-provisioner"
-BETA_PROVISIONER = "volume.beta.kubernetes.io/storage-provisioner"
+PROVISIONER = well_known.STORAGE_PROVISIONER
+BETA_PROVISIONER = well_known.BETA_STORAGE_PROVISIONER
 BUILT_IN = "kubernetes.io/"
 """How the names of provisioners begin that are part of Kubernetes, and not of us."""
 

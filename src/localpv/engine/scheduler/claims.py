@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from localpv.api import well_known
 from localpv.api.kinds.cluster import Node
-from localpv.api.kinds.volumes import PersistentVolume, PersistentVolumeClaim, StorageClass, TopologySelectorTerm
+from localpv.api.kinds.volumes import PersistentVolume, PersistentVolumeClaim, StorageClass
 from localpv.engine.scheduler import filter_messages
 from localpv.engine.scheduler.assume_cache import AssumeCache, Binding, Plan
 from localpv.engine.scheduler.filter_messages import ClusterEvent
@@ -177,11 +177,4 @@ def _may_be_provisioned(claim: PersistentVolumeClaim, node: Node, storage: Stora
     storage_class = storage.storage_class(fit.class_of(claim))
     if storage_class is None or storage_class.provisioner in ("", well_known.NO_PROVISIONER):
         return False
-    terms = storage_class.allowed_topologies
-    return not terms or any(_allows(term, node) for term in terms)
-
-
-def _allows(term: TopologySelectorTerm, node: Node) -> bool:
-    """An empty term allows no node."""
-    wanted = term.match_label_expressions
-    return bool(wanted) and all(node.metadata.labels.get(each.key) in each.values for each in wanted)
+    return fit.class_allows(storage_class, node)
