@@ -13,8 +13,12 @@ from localpv.api.objects import Object
 DISKS_GROUP = "localpv.dev"
 DISKS = "localdisks"
 STORAGE_NODES = "localstoragenodes"
-NODE_RECORDS = (DISKS, STORAGE_NODES)
-"""What is written on a node: each says in spec.nodeName which node it is of, and no other node may touch it."""
+POOLS = "localpools"
+POOL_ORDERS = ("poolvolumes", "poolsnapshots")
+"""What the manager orders of an agent: the agent answers in the status and takes its finalizer off, and that is all."""
+
+NODE_RECORDS = (DISKS, STORAGE_NODES, POOLS, *POOL_ORDERS)
+"""What belongs to a node: each says in spec.nodeName which node it is of, and no other node may touch it."""
 
 STORAGES_GROUP = "local.storage.openshift.com"
 STORAGES = "localstorages"
@@ -44,6 +48,10 @@ def rule(verbs: Sequence[str], groups: str | Sequence[str], *resources: str, nam
     return made | {"resourceNames": list(names)} if names else made
 
 
+def _statuses(*resources: str) -> list[str]:
+    return [f"{each}/status" for each in resources]
+
+
 def agent() -> list[Object]:
     """No PersistentVolumes.
 
@@ -53,6 +61,10 @@ def agent() -> list[Object]:
     return [
         rule((*READ, *WRITE), DISKS_GROUP, DISKS),
         rule(("get", "patch", "update"), DISKS_GROUP, f"{DISKS}/status"),
+        rule((*READ, *WRITE), DISKS_GROUP, POOLS),
+        rule(("get", "patch", "update"), DISKS_GROUP, *_statuses(POOLS, *POOL_ORDERS)),
+        # To take their finalizers off; what is ordered in them is held by the same rules as orders in LocalDisks.
+        rule((*READ, "patch", "update"), DISKS_GROUP, *POOL_ORDERS),
         rule(("get",), "", "nodes"),
         rule(("create", "patch"), _EVENTS, "events"),
         # Whether the LocalStorage is still there that rules on the node were written for.
@@ -70,11 +82,18 @@ def discoverer() -> list[Object]:
 
 
 def manager() -> list[Object]:
-    """The only writer of PersistentVolumes; it deletes claims too, of nodes that are gone for good."""
+    """The only writer of PersistentVolumes and of what agents are ordered to make of pools.
+
+    It deletes claims of nodes that are gone for good, takes a node off claims that find no room there, and says how far
+    the growth of their volumes is.
+    """
     return [
         rule((*READ, *WRITE), "", "persistentvolumes"),
         rule(("patch",), "", "persistentvolumes/status"),
-        rule((*READ, "delete"), "", "persistentvolumeclaims"),
+        rule((*READ, "delete", "patch"), "", "persistentvolumeclaims"),
+        rule(("patch",), "", "persistentvolumeclaims/status"),
+        rule(READ, DISKS_GROUP, POOLS),
+        rule((*READ, *WRITE), DISKS_GROUP, *POOL_ORDERS),
         rule((*READ, *WRITE), DISKS_GROUP, DISKS),
         rule(("get", "patch", "update"), DISKS_GROUP, f"{DISKS}/status"),
         rule((*READ, "patch"), "", "nodes"),
@@ -86,11 +105,13 @@ def manager() -> list[Object]:
 
 
 def manager_in_own_namespace() -> list[Object]:
-    """The lease that makes one of its processes the leader, the configuration, and whether agents are ready."""
+    """The lease that makes one of its processes the leader, the configuration, whether agents are ready, and what is
+    free in pools, for kube-scheduler."""
     return [
         rule(("get", "create", "patch", "update"), "coordination.k8s.io", "leases"),
         rule(READ, "", "configmaps"),
         rule(("list",), "", "pods"),
+        rule((*READ, "create", "delete", "patch"), well_known.STORAGE_GROUP, "csistoragecapacities"),
     ]
 
 
@@ -102,7 +123,7 @@ def operator() -> list[Object]:
     return [
         rule(READ, STORAGES_GROUP, STORAGES),
         rule(("patch",), STORAGES_GROUP, f"{STORAGES}/status"),
-        rule(READ, DISKS_GROUP, *NODE_RECORDS),
+        rule(READ, DISKS_GROUP, DISKS, STORAGE_NODES),
         rule((*READ, "create", "delete"), well_known.STORAGE_GROUP, "storageclasses"),
         rule(("get", "list"), "", "persistentvolumes"),
         rule(READ, "", "nodes"),

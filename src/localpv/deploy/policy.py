@@ -1,4 +1,4 @@
-"""The admission policy that keeps each agent to the LocalDisks and LocalStorageNodes of its own node.
+"""The admission policy that keeps each agent to the LocalDisks, LocalStorageNodes and pools of its own node.
 
 The token of a pod says which node the pod runs on, and the API server puts that among the extra of the user. The policy
 compares it with the node of the object, before and after the change. A token that says no node gets nothing.
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from localpv.api import roles, well_known
 from localpv.api.objects import Object
+from localpv.disk import labels
 
 API = "admissionregistration.k8s.io/v1"
 
@@ -51,6 +52,15 @@ def objects(*, namespace: str, account: str = roles.AGENT, name: str = roles.AGE
                         )
                         for field in roles.ORDERS
                     ),
+                    _validation(
+                        f"{_NO_ORDER} || (object != null && oldObject != null && object.spec == oldObject.spec)",
+                        text="the spec of a PoolVolume or PoolSnapshot is written by the manager alone",
+                    ),
+                    _validation(
+                        f"{_NO_ORDER} || object == null || oldObject == null || {_held('object')} =="
+                        f" {_held('oldObject')}",
+                        text=f"the finalizer {labels.PROTECTED} is the manager's alone",
+                    ),
                 ],
             },
         },
@@ -61,6 +71,13 @@ def objects(*, namespace: str, account: str = roles.AGENT, name: str = roles.AGE
             "spec": {"policyName": name, "validationActions": ["Deny"]},
         },
     ]
+
+
+_NO_ORDER = f"!(request.resource.resource in {[*roles.POOL_ORDERS]})".replace("'", '"')
+
+
+def _held(which: str) -> str:
+    return f'("{labels.PROTECTED}" in {which}.metadata.?finalizers.orValue([]))'
 
 
 def _node() -> str:

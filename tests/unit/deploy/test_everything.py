@@ -51,7 +51,8 @@ def verbs(role: Any, resource: str) -> set[str]:
 def test_only_the_manager_gets_at_volumes() -> None:
     found = by_name(plan())
     agent = found["ClusterRole", "localpv-agent"]
-    assert resources(agent) == {"localdisks", "localdisks/status", "nodes", "events", "localstorages"}
+    disks, pools = {"localdisks", "localdisks/status"}, {"localpools", "poolvolumes", "poolsnapshots"}
+    assert resources(agent) == {*disks, *pools, *(f"{one}/status" for one in pools), "nodes", "events", "localstorages"}
     assert verbs(agent, "localstorages") == {"get"}
     assert verbs(found["ClusterRole", "localpv-agent"], "nodes") == {"get"}
     manager = found["ClusterRole", "localpv-manager"]

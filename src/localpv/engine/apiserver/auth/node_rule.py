@@ -1,8 +1,8 @@
 """An agent touches what belongs to its own node and nothing else.
 
 RBAC cannot say "those LocalDisks whose spec.nodeName is the node of your token", so this rule comes after it: the
-roles `localpv-agent` and `localpv-discoverer` give access to all LocalDisks, LocalStorageNodes and Nodes, and the rule
-takes away what is not the agent's own.
+roles `localpv-agent` and `localpv-discoverer` give access to all LocalDisks, LocalStorageNodes, pools and Nodes, and
+the rule takes away what is not the agent's own.
 
 It is the embedded engine's form of the ValidatingAdmissionPolicy that `localpv manifests` brings to Kubernetes.
 That policy compares the same two values for create, update and delete:
@@ -11,8 +11,9 @@ That policy compares the same two values for create, update and delete:
     object.spec.nodeName, oldObject.spec.nodeName
 
 with the same outcome, and refuses tokens that are bound to no node as this rule does. Both also keep the orders in the
-spec, by which the manager deletes volumes, out of the agent's hands. Admission on Kubernetes does not see reads, so
-there an agent could read the LocalDisks of other nodes; here it cannot.
+spec, by which the manager deletes volumes, out of the agent's hands: those of LocalDisks, and the whole spec of
+PoolVolumes. Admission on Kubernetes does not see reads, so there an agent could read the LocalDisks of other nodes;
+here it cannot.
 """
 
 from __future__ import annotations
@@ -22,11 +23,13 @@ from collections.abc import Container
 from localpv.api import roles, selectors
 from localpv.api.objects import Object
 from localpv.api.resources import Resource
+from localpv.disk import labels
 from localpv.engine.apiserver.auth.identity import Attributes, User, quoted
 from localpv.errors import BadRequest
 
 AGENT_ROLES = (roles.AGENT, roles.DISCOVERER)
 AGENTS = "localpv:agents"
+POOL_ORDERS = ("PoolVolume", "PoolSnapshot")
 
 _MANY = frozenset({"list", "watch", "deletecollection"})
 
@@ -61,7 +64,7 @@ def check_request(user: User, request: Attributes) -> str | None:
 
 
 def check_object(user: User, new: Object | None, old: Object | None) -> str | None:
-    """Why a LocalDisk or a LocalStorageNode is none of this agent's business; None when it is.
+    """Why a LocalDisk, or whatever else belongs to a node, is none of this agent's business; None when it is.
 
     create: new. update and patch, of any subresource: both. get and delete: old, the object as it is stored.
     """
@@ -76,9 +79,22 @@ def check_object(user: User, new: Object | None, old: Object | None) -> str | No
                 return f"the {kind} is of node {of}, the agent is bound to node {quoted(own)}"
     if new is not None:
         wanted, present = new["spec"], old["spec"] if old is not None else {}
+        if str(new.get("kind", "")) in POOL_ORDERS:
+            return _refuse_order(new, old)
         for field in roles.ORDERS:
             if wanted.get(field) != present.get(field):
                 return f"spec.{field} is written by the manager alone"
+    return None
+
+
+def _refuse_order(new: Object, old: Object | None) -> str | None:
+    """Why an agent may not write this to a PoolVolume or a PoolSnapshot: the order is the manager's, and so is the
+    finalizer by which it keeps the bytes."""
+    if old is None or new["spec"] != old["spec"]:
+        return f"the spec of a {new['kind']} is written by the manager alone"
+    kept = [(one["metadata"].get("finalizers") or ()) for one in (new, old)]
+    if (labels.PROTECTED in kept[1]) != (labels.PROTECTED in kept[0]):
+        return f"the finalizer {labels.PROTECTED} is the manager's alone"
     return None
 
 
