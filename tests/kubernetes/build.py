@@ -26,6 +26,7 @@ PACKAGES = {
     "ginkgo": "github.com/onsi/ginkgo/v2/ginkgo",
     "agnhost": "k8s.io/kubernetes/test/images/agnhost",
     "nnp": "./nnp",
+    "csi-sanity": "github.com/kubernetes-csi/csi-test/v5/cmd/csi-sanity",
 }
 """The programs that can be built. Distributions still ship an etcd 3.4 without the progress requests that
 kube-apiserver needs for watches with initial events, so etcd is among them."""
@@ -33,7 +34,7 @@ kube-apiserver needs for watches with initial events, so etcd is among them."""
 CONFORMANCE = ("e2e", "ginkgo", "agnhost", "nnp")
 """Kubernetes' own tests, what runs them, and programs inside of their pods; built when they are named."""
 
-MODULES = {"helm": MODULE / "helm"}
+MODULES = {"helm": MODULE / "helm", "csi-sanity": MODULE / "csi"}
 """Programs with a go.mod of their own: they are made of other versions of what Kubernetes is made of."""
 
 TIMEOUT_SECONDS = 1800
@@ -54,6 +55,11 @@ def helm_version() -> str:
     return _required(MODULES["helm"], "helm.sh/helm/v3")
 
 
+def sanity_version() -> str:
+    """The version of csi-sanity that its go.mod names."""
+    return _required(MODULES["csi-sanity"], "github.com/kubernetes-csi/csi-test/v5")
+
+
 def _required(folder: Path, module: str) -> str:
     found = re.search(rf"^(?:require)?\s*{re.escape(module)} (v\S+)$", (folder / "go.mod").read_text(), re.MULTILINE)
     assert found is not None, f"go.mod names no {module}"
@@ -71,6 +77,8 @@ def place(name: str) -> Path:
     match name:
         case "helm":
             return cache() / f"helm-{helm_version()}"
+        case "csi-sanity":
+            return cache() / f"csi-sanity-{sanity_version()}"
         case "e2e":
             # Made of the release and of a main of our own; ginkgo runs what is called .test.
             main = hashlib.sha256((MODULE / "e2e" / "main.go").read_bytes()).hexdigest()[:12]

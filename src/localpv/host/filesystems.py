@@ -11,7 +11,7 @@ import contextlib
 import errno
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -57,7 +57,9 @@ class FileSystems(Protocol):
     async def content(self, device: BlockDevice) -> Content:
         """What is on a device. DeviceChanged when another one is in its place, HostError when it cannot be read."""
 
-    async def make(self, device: BlockDevice, fs_type: str, *, uuid: str, unfinished: bool = False) -> None:
+    async def make(
+        self, device: BlockDevice, fs_type: str, *, uuid: str, unfinished: bool = False, options: Sequence[str] = ()
+    ) -> None:
         """Make a file system on a blank device; NotClean for one that is not blank, DeviceBusy for one in use.
 
         `unfinished` is said of a device that was blank when making this very file system began and that nobody has
@@ -88,8 +90,10 @@ class KernelFileSystems:
         except OSError as error:
             raise errors.HostError(f"{device.path} cannot be read: {error.strerror}") from error
 
-    async def make(self, device: BlockDevice, fs_type: str, *, uuid: str, unfinished: bool = False) -> None:
-        argv = making(device.path, fs_type, uuid=uuid, force=unfinished)
+    async def make(
+        self, device: BlockDevice, fs_type: str, *, uuid: str, unfinished: bool = False, options: Sequence[str] = ()
+    ) -> None:
+        argv = making(device.path, fs_type, uuid=uuid, force=unfinished, options=options)
 
         def act(control: Control) -> None:
             with _locked(device) as fd:
@@ -116,15 +120,29 @@ class KernelFileSystems:
                 hint=f"look at it with: e2fsck -n {device.path}",
             ) from error
 
+    async def grow(self, device: BlockDevice, fs_type: str, *, at: Path | None) -> None:
+        """Let a file system become as large as its device: where it is mounted, or one that is not (ext only)."""
+        if fs_type in EXT:
+            if at is None:
+                # The tool grows only what was looked at since it was mounted last.
+                await commands.run(["e2fsck", "-f", "-p", str(device.path)], timeout=TOOL_SECONDS, ok=(0, 1))
+            await commands.run(["resize2fs", str(device.path)], timeout=TOOL_SECONDS)
+        elif fs_type == "xfs" and at is not None:
+            await commands.run(["xfs_growfs", str(at)], timeout=TOOL_SECONDS)
+        elif fs_type == "btrfs" and at is not None:
+            await commands.run(["btrfs", "filesystem", "resize", "max", str(at)], timeout=TOOL_SECONDS)
+        elif at is not None:
+            raise errors.NotSupported(f"file systems of type {fs_type} are not made larger here")
 
-def making(path: Path, fs_type: str, *, uuid: str, force: bool) -> list[str]:
+
+def making(path: Path, fs_type: str, *, uuid: str, force: bool, options: Sequence[str] = ()) -> list[str]:
     """The command that makes a file system. Not forced, the tools refuse a device on which they see anything."""
     if fs_type in EXT:
-        return [f"mkfs.{fs_type}", "-q", *(["-F"] if force else []), "-m", "0", "-U", uuid, str(path)]
+        return [f"mkfs.{fs_type}", "-q", *(["-F"] if force else []), "-m", "0", *options, "-U", uuid, str(path)]
     if fs_type == "xfs":
-        return ["mkfs.xfs", "-q", *(["-f"] if force else []), "-m", f"uuid={uuid}", str(path)]
+        return ["mkfs.xfs", "-q", *(["-f"] if force else []), *options, "-m", f"uuid={uuid}", str(path)]
     if fs_type == "btrfs":
-        return ["mkfs.btrfs", "-q", *(["-f"] if force else []), "-U", uuid, str(path)]
+        return ["mkfs.btrfs", "-q", *(["-f"] if force else []), *options, "-U", uuid, str(path)]
     raise errors.NotSupported(f"file systems of type {fs_type} are not made here", hint=f"use {', '.join(KNOWN)}")
 
 

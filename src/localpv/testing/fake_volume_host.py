@@ -130,9 +130,11 @@ class FakeFileSystems:
             return Content(other=" and ".join(f"{one.type} ({one.usage})" for one in found))
         return Content(other=filesystems.UNKNOWN) if disk.dirty else Content()
 
-    async def make(self, device: BlockDevice, fs_type: str, *, uuid: str, unfinished: bool = False) -> None:
+    async def make(
+        self, device: BlockDevice, fs_type: str, *, uuid: str, unfinished: bool = False, options: Sequence[str] = ()
+    ) -> None:
         self.log.append(f"mkfs.{fs_type} {device.kernel_name}")
-        filesystems.making(device.path, fs_type, uuid=uuid, force=unfinished)
+        filesystems.making(device.path, fs_type, uuid=uuid, force=unfinished, options=options)
         disk = self.machine.disks[device.path]
         if self.machine.describe(device.path, exclusive=True).in_use_by:
             raise errors.DeviceBusy(f"{device.path} is in use")
