@@ -126,6 +126,11 @@ SETTINGS = {
     "volumes --node": Setting("name", "As with `disks`."),
     "volumes --class": Setting("name", "As with `disks`."),
     "--local-storage": Setting("-", "Only the operator's own DaemonSets have no ConfigMap."),
+    "--kubelet": Setting(
+        "path",
+        "A kubelet looks for drivers below its own folder, and mounts what they show there. Set it where the kubelet"
+        " runs with another `--root-dir`. Nothing is made there on a node without pools.",
+    ),
     "--udev-rules": Setting("path", "Where udev reads rules that belong to a machine; pods have the host's there."),
     "--state": Setting("path", "Locks, and records where no LocalDisk kind is installed, must outlive the process."),
     "discoverer --state": Setting("path", "The agent's own state lies below; all who change rules on a node share it."),

@@ -64,7 +64,6 @@ EXCEPTIONS = {
 UNDER_WAY: tuple[str, ...] = (
     "src/localpv/api/kinds/localpool.py",
     "src/localpv/volume/pool_",
-    "src/localpv/csi/",
 )
 """Beginnings of places whose programs are being written; empty before a release."""
 

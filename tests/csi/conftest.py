@@ -63,8 +63,9 @@ async def driver(place: Path, pool_folder: Path) -> AsyncIterator[Driver]:
     workers = Workers()
     pool = FilePool(name="fast", directory=pool_folder, size_bytes=0, workers=workers)
     found = Driver(folder=place, pools=[pool], workers=workers)
-    async with found.running():
-        yield found
+    await found.start()
+    yield found
+    await found.stop()
 
 
 def _unmount_below(folder: Path) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,20 +50,21 @@ class Driver:
             workers=self.workers,
         )
 
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
+    async def start(self) -> None:
         self.plugin = self._plugin()
-        task = asyncio.create_task(self.plugin.run())
-        ready = asyncio.create_task(self.plugin.ready.wait())
-        await asyncio.wait({task, ready}, return_when=asyncio.FIRST_COMPLETED)
-        try:
-            yield
-        finally:
-            await self.channel.close()
-            ready.cancel()
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+        self._task = asyncio.create_task(self.plugin.run())
+        await self.plugin.ready.wait()
+
+    async def stop(self) -> None:
+        await self.channel.close()
+        self._task.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._task
+
+    async def restart(self) -> None:
+        """Another process in its place: all that is known is what lies on the disk."""
+        await self.stop()
+        await self.start()
 
     async def call(self, method: str, **request: Any) -> dict[str, Any]:
         service = "Node" if method.startswith("Node") else "Controller"

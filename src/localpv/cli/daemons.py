@@ -27,6 +27,7 @@ CONFIG_FOLDER = Path("/etc/provisioner/config")
 STATE_FOLDER = Path("/var/lib/localpv/agent")
 NODE_FOLDER = Path("/var/lib/localpv")
 RULES_FOLDER = Path("/etc/udev/rules.d")
+KUBELET_FOLDER = Path("/var/lib/kubelet")
 
 _config = options.path("--config", default=CONFIG_FOLDER, help="Folder with the keys of the ConfigMap as files.")
 
@@ -104,6 +105,7 @@ def _serve_node(
     state: Path,
     local_storage: bool = False,
     udev_rules: Path = RULES_FOLDER,
+    kubelet: Path | None = None,
 ) -> None:
     from localpv.config import environment
     from localpv.programs.node_parts import Settings
@@ -118,6 +120,7 @@ def _serve_node(
         namespace=told.namespace,
         state=state,
         rules=udev_rules,
+        kubelet=kubelet,
         local_storage=local_storage,
     )
     asyncio.run(import_module(f"localpv.programs.{program}").run(settings, *details))
@@ -142,6 +145,11 @@ def _serve_node(
     "--udev-rules",
     default=RULES_FOLDER,
     help="Folder of the host's udev rules, where the classes of LocalStorages are read.",
+)
+@options.path(
+    "--kubelet",
+    default=KUBELET_FOLDER,
+    help="Folder of the node's kubelet, which is told there of the driver for volumes of pools.",
 )
 def agent(disk: str, **others: Any) -> None:
     """Discover and clean the disks of the node that MY_NODE_NAME names."""

@@ -75,6 +75,7 @@ async def _work(
         clock=clock,
         observed=observed,
         ours=ours,
+        kubelet=settings.kubelet,
     )
     try:
         await parts.run()

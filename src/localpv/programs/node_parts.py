@@ -56,6 +56,9 @@ class Settings:
     rules: Path = RULES_FOLDER
     """Folder of udev's rules, where the classes of LocalStorages are read."""
 
+    kubelet: Path | None = None
+    """The kubelet's folder, where it is told of drivers for its volumes; None to tell none."""
+
     local_storage: bool = False
     """Whether the agent has no ConfigMap and serves LocalStorages alone."""
 
@@ -71,6 +74,7 @@ def add_to(
     clock: Clock,
     observed: Observed,
     ours: Ours = every_record,
+    kubelet: Path | None = None,
 ) -> Discovery:
     """Add discovery and cleaning of this machine to a group of components."""
     workers = Workers()
@@ -112,7 +116,19 @@ def add_to(
     group.add("agent's events", recorder.run)
     group.add("discovery", discovery.run)
     group.add("cleaning", cleaning.run)
-    group.add("pools", lambda: pool_parts.serve(pools, node=node, client=client, clock=clock, observed=observed))
+    group.add(
+        "pools",
+        lambda: pool_parts.serve(
+            pools,
+            node=node,
+            client=client,
+            clock=clock,
+            observed=observed,
+            workers=workers,
+            state=state,
+            kubelet=kubelet,
+        ),
+    )
     return discovery
 
 

@@ -4,21 +4,43 @@ for them."""
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 from localpv import errors
 from localpv.agent.pools.pools import Pools
 from localpv.client.client import Client
 from localpv.client.objects import Selection
+from localpv.host.workers import Workers
 from localpv.programs.observing import Observed
 from localpv.runtime.clock import Clock
+from localpv.runtime.group import Group
 
 
-async def serve(pools: Pools, *, node: str, client: Client, clock: Clock, observed: Observed) -> None:
-    """Serve the pools of this node until cancelled."""
+async def serve(
+    pools: Pools,
+    *,
+    node: str,
+    client: Client,
+    clock: Clock,
+    observed: Observed,
+    workers: Workers,
+    state: Path,
+    kubelet: Path | None,
+) -> None:
+    """Serve the pools of this node until cancelled, also to the kubelet whose folder is given."""
     await _needed(pools, node=node, client=client)
     from localpv.agent.pools.service import PoolService
 
-    await PoolService(node=node, pools=pools, client=client, clock=clock, observe=observed.queues).run()
+    parts = Group(clock=clock)
+    parts.add("objects", PoolService(node=node, pools=pools, client=client, clock=clock, observe=observed.queues).run)
+    if kubelet is not None:
+        from localpv.agent.csi.plugin import Plugin
+
+        parts.add("csi", Plugin(node=node, pools=pools, kubelet=kubelet, state=state, workers=workers).run)
+    try:
+        await parts.run()
+    finally:
+        parts.must_have_stopped()
 
 
 async def _needed(pools: Pools, *, node: str, client: Client) -> None:

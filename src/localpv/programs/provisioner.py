@@ -95,6 +95,7 @@ def add_to(
     observed: Observed,
     notices: Sequence[tuple[str, str]] = (),
     ours: Ours = every_record,
+    kubelet: Path | None = None,
 ) -> None:
     """Add both sides of one node to a group: the manager first, so that nobody misses what discovery finds."""
 
@@ -124,6 +125,7 @@ def add_to(
         clock=clock,
         observed=observed,
         ours=ours,
+        kubelet=kubelet,
     )
 
 

@@ -15,6 +15,7 @@ from localpv.client import config as connections
 from localpv.client.client import Client
 from localpv.disk.records.api import ApiRecords
 from localpv.engine.apiserver.server import ApiServer, Settings
+from localpv.engine.kubelet.paths import Places
 from localpv.engine.scheduler.consumers import Consumers
 from localpv.programs import (
     binding,
@@ -83,7 +84,8 @@ async def run(settings: Settings, *, config: Path | None, with_demo: bool, on_te
             )
             if access is not None:
                 server.look_into_pods_with(access)
-            await _add_the_circle(group, informers, settings, folder, observed)
+            kubelet = Places.of(settings.data).run if access is not None else None
+            await _add_the_circle(group, informers, settings, folder, observed, kubelet)
             if with_demo and access is not None:
                 group.add("demo", lambda: demo.stay(client))
             hints = demo.TRY_NEXT if with_demo and access is not None else demo.TRY_WITHOUT_PODS
@@ -110,6 +112,7 @@ async def _add_the_circle(
     settings: Settings,
     folder: Path | None,
     observed: Observed,
+    kubelet: Path | None,
 ) -> None:
     """Discovery, publishing and cleaning: from the start where classes are configured, otherwise with the first
     LocalStorage."""
@@ -137,6 +140,7 @@ async def _add_the_circle(
             state=settings.data / "agent",
             clock=clock,
             observed=observed,
+            kubelet=kubelet,
         )
 
     async def serve_local_storages() -> None:

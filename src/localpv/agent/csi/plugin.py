@@ -11,6 +11,7 @@ import logging
 from pathlib import Path
 from typing import Final
 
+from localpv import errors
 from localpv.agent.csi import staging
 from localpv.agent.csi.controller import Controller
 from localpv.agent.csi.identity import Identity
@@ -31,6 +32,8 @@ VERSION: Final = "1.0.0"
 """Of the interface, as kubelets compare it: what begins with 1 is what they know."""
 
 SOCKET: Final = "csi.sock"
+
+AGAIN_SECONDS: Final = 5.0
 
 
 class Plugin:
@@ -54,7 +57,16 @@ class Plugin:
         return self._kubelet / "plugins" / pool_names.DRIVER / SOCKET
 
     async def run(self) -> None:
-        """Serve until cancelled."""
+        """Serve until cancelled. Without a place for the sockets the rest of the agent goes on, and this is tried
+        again: another agent may be about to leave, or the kubelet's folder about to come."""
+        while True:
+            try:
+                await self._serve()
+            except (errors.StartError, OSError) as error:
+                log.error("CSI is not served error=%s", error)
+            await asyncio.sleep(AGAIN_SECONDS)
+
+    async def _serve(self) -> None:
         registration = self._kubelet / "plugins_registry" / f"{pool_names.DRIVER}-reg.sock"
         for folder in (self.socket.parent, registration.parent):
             DiskFolders().make(folder)
