@@ -71,6 +71,12 @@ OFFERED: Final = "Offered"
 DATA_READABLE: Final = "DataReadable"
 """The condition, and the reason of the event, of a disk whose next tenant can read what the last one wrote."""
 
+DUPLICATE: Final = "DuplicateDevice"
+"""Reason: another entry has the same disk, and the better right to it."""
+
+OTHER_ENGINE: Final = "MatchedByOtherEngine"
+"""Reason: a LocalStorage of another engine of the machine matches the device too."""
+
 NOT_ERASED: Final = "NotErased"
 """Reason: what the last tenant wrote could be read."""
 

@@ -61,15 +61,22 @@ def udev_record(number: DeviceNumber, *, run: Path) -> tuple[dict[str, str], tup
 CLASS_PROPERTY, RULE_PROPERTY = "KUBERNETES_STORAGE_CLASS_", "KUBERNETES_LOCAL_STORAGE_RULE_"
 """How the properties of udev begin that rules of LocalStorages set; each LocalStorage has an ending of its own."""
 
+HASH_DIGITS = 8
+"""Digits at the end that tell LocalStorages apart; before them stands the engine."""
+
 LONGEST_RULE = 512
 
 
 def rule_matches(properties: dict[str, str]) -> tuple[RuleMatch, ...]:
     """Which rules of LocalStorages matched a device."""
-    found = (
-        RuleMatch(properties.get(CLASS_PROPERTY + name.removeprefix(RULE_PROPERTY), ""), value[:LONGEST_RULE])
+    endings = (
+        (name.removeprefix(RULE_PROPERTY), value)
         for name, value in sorted(properties.items())
         if name.startswith(RULE_PROPERTY) and value
+    )
+    found = (
+        RuleMatch(properties.get(CLASS_PROPERTY + ending, ""), value[:LONGEST_RULE], ending[:-HASH_DIGITS])
+        for ending, value in endings
     )
     return tuple(match for match in found if match.storage_class)
 

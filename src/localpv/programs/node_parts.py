@@ -75,6 +75,7 @@ def add_to(
     observed: Observed,
     ours: Ours = every_record,
     kubelet: Path | None = None,
+    engine: str = "",
 ) -> Discovery:
     """Add discovery and cleaning of this machine to a group of components."""
     workers = Workers()
@@ -96,6 +97,7 @@ def add_to(
         recorder=observed.discoveries(recorder),
         observe=observed.queues,
         ours=ours,
+        engine=engine,
     )
     observed.node(discovery, hung=lambda: len(workers.stuck()), clock=clock)
     cleaning = cleaner(

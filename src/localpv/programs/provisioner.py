@@ -96,6 +96,7 @@ def add_to(
     notices: Sequence[tuple[str, str]] = (),
     ours: Ours = every_record,
     kubelet: Path | None = None,
+    engine: str = "",
 ) -> None:
     """Add both sides of one node to a group: the manager first, so that nobody misses what discovery finds."""
 
@@ -126,6 +127,7 @@ def add_to(
         observed=observed,
         ours=ours,
         kubelet=kubelet,
+        engine=engine,
     )
 
 

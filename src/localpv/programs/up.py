@@ -141,6 +141,7 @@ async def _add_the_circle(
             clock=clock,
             observed=observed,
             kubelet=kubelet,
+            engine=machine.engine,
         )
 
     async def serve_local_storages() -> None:

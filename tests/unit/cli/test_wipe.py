@@ -125,3 +125,11 @@ def test_what_will_be_destroyed_is_announced() -> None:
         "class fast",
     ):
         assert part in text
+
+
+@pytest.mark.parametrize("reason", ["DuplicateDevice", "MatchedByOtherEngine"])
+def test_a_disk_that_somebody_else_may_have_is_refused_with_the_reason(reason: str) -> None:
+    status = {"reason": reason, "message": "It is the same disk as entry a of class fast.", "eligible": False}
+    disk = builders.disk(phase="Unavailable", spec={"volume": None}, status=status)
+    with pytest.raises(errors.ConfigurationError, match="may be somebody else's: It is the same disk as entry a"):
+        wipe.make_plan(disk, [])

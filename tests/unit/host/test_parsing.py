@@ -9,7 +9,7 @@ import pytest
 
 from localpv import errors
 from localpv.host import blkid, erasure, mounts, openat, sysfs, uevents
-from localpv.host.model.devices import DeviceKind, DeviceNumber
+from localpv.host.model.devices import DeviceKind, DeviceNumber, RuleMatch
 from localpv.host.sysfs import Attributes
 
 
@@ -184,3 +184,17 @@ def test_serial_number_of_a_scsi_disk_is_read_to_the_byte(tmp_path: Path, page: 
     (tmp_path / "device" / "vpd_pg80").write_bytes(page)
     assert sysfs.serial(Attributes(tmp_path), {}) == found
     assert sysfs.serial(Attributes(tmp_path), {"ID_SERIAL_SHORT": "udev"}) == (found or "udev")
+
+
+def test_a_match_of_a_rule_says_which_engine_of_the_machine_has_it() -> None:
+    properties = {
+        "KUBERNETES_LOCAL_STORAGE_RULE_0123abcd": "a/b nodes[0].devices[0].udevRules[0]",
+        "KUBERNETES_STORAGE_CLASS_0123abcd": "fast",
+        "KUBERNETES_LOCAL_STORAGE_RULE_ffffffff0123abcd": "a/c nodes[0].devices[0].udevRules[0]",
+        "KUBERNETES_STORAGE_CLASS_ffffffff0123abcd": "slow",
+        "KUBERNETES_LOCAL_STORAGE_RULE_76543210": "a/d nodes[0].devices[0].udevRules[0]",
+    }
+    assert sysfs.rule_matches(properties) == (
+        RuleMatch("fast", "a/b nodes[0].devices[0].udevRules[0]"),
+        RuleMatch("slow", "a/c nodes[0].devices[0].udevRules[0]", "ffffffff"),
+    )

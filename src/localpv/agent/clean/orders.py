@@ -10,6 +10,7 @@ import msgspec
 from localpv import errors
 from localpv.agent.clean import plans, states
 from localpv.api.kinds.localdisk import Cleaning, CleaningState, CleanOrder, DiskKind, LocalDisk, LocalDiskSpec
+from localpv.disk import labels
 
 BY_HAND = "by-hand"
 """What an order is said to be for when there is no volume."""
@@ -45,6 +46,11 @@ def order_by_hand(
         raise errors.ConfigurationError(
             f"the disk belongs to volume {name}, which may be in use",
             hint="delete the claim first; the disk can be wiped when the volume is Released",
+        )
+    if spec.volume is None and disk.status.reason in (labels.DUPLICATE, labels.OTHER_ENGINE):
+        raise errors.ConfigurationError(
+            f"what is on the disk may be somebody else's: {disk.status.message}",
+            hint="wipe it as what it is there, or take it out there",
         )
     if (order := open_order(disk)) is not None:
         raise errors.ConfigurationError(

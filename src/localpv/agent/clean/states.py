@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from localpv.api.kinds.localdisk import Cleaning, CleaningState, CleanOrder, DiskKind, LocalDisk, LocalDiskStatus
+from localpv.api.kinds.meta import write_time
 from localpv.disk.phase import decide
 from localpv.host.model.methods import Progress
 
@@ -133,7 +134,8 @@ def verified(disk: LocalDisk, *, now: datetime) -> LocalDiskStatus:
             step="",
             reason="",
             error="",
-            finished_at=timestamp(now),
+            # To the microsecond: of two cleanings of a device, by records of two places, the later one counts.
+            finished_at=write_time(now),
             next_attempt_at=None,
         ),
     )

@@ -32,6 +32,9 @@ class Candidate:
     left: LocalDisk | None = None
     """The record of another place by which the device was cleaned last, with a method that may leave old blocks."""
 
+    unclean: LocalDisk | None = None
+    """The record of another place by which a cleaning of the disk was begun and never ended well."""
+
     of_group: int = 0
     """Devices of the same group of a LocalStorage that volumes have, or that were offered before."""
 

@@ -63,7 +63,7 @@ UDEV_SECONDS = 1.0
 UDEV_PATIENCE_SECONDS = 10.0
 """The kernel tells of a device before udev has made its links: for so long, links to nowhere are looked at again."""
 
-_BY_OTHERS = frozenset({"DuplicateDevice", "CountReached", labels.NOT_ERASED})
+_BY_OTHERS = frozenset({labels.DUPLICATE, "CountReached", "NotCleaned", labels.NOT_ERASED})
 """Reasons that may end with what is known of another entry."""
 
 
@@ -95,15 +95,17 @@ class Discovery:
         recorder: Discoveries | None = None,
         observe: Observing = unobserved,
         ours: Ours = every_record,
+        engine: str = "",
     ) -> None:
-        """`ours` says which records whose class or directory is not configured are judged all the same."""
+        """`ours` says which records whose class or directory is not configured are judged all the same, `engine` which
+        LocalStorages are those of this engine."""
         self._ours = ours
         self._clock = clock
         self._round_seconds = round_seconds
         self._recorder = recorder or Discoveries()
         self._surveyor = Surveyor(folders=host.folders, mounts=host.mounts, workers=host.workers, belongs=self._belongs)
         self._devices = host.devices
-        self._eyes = Eyes(devices=host.devices, folders=host.folders, marks=host.marks)
+        self._eyes = Eyes(devices=host.devices, folders=host.folders, marks=host.marks, engine=engine)
         self._keeper = Keeper(node=node, records=records, on_change=self._record_changed)
         self._triggers = Triggers(
             folders=host.folders,

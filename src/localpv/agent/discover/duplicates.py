@@ -38,6 +38,21 @@ def stronger(place: Place, *, roster: Roster, records: Mapping[Place, LocalDisk]
     return ""
 
 
+def unclean(place: Place, *, roster: Roster, records: Mapping[Place, LocalDisk], index: Index) -> LocalDisk | None:
+    """The record of another place by which a cleaning of this disk was begun and never ended well, if no volume has it
+    and the disk was not cleaned since."""
+    own, facts = roster.sightings.get(place), roster.facts.get(place)
+    if own is None or facts is None or facts.identity is None:
+        return None
+    for other in index.alike(facts.identity, directory=_is_directory(own)):
+        record = records[other]
+        if other == place or remains.taken(record) or not remains.unclean(record):
+            continue
+        if _is_disk_of(record, own, facts) and not remains.made_good(record, records=records, index=index):
+            return record
+    return None
+
+
 def count_before(place: Place, group: str, *, roster: Roster, records: Mapping[Place, LocalDisk]) -> int:
     """How many other devices of a group of a LocalStorage volumes have, or were told to be offered before this one."""
     own = _right(place, roster, records)

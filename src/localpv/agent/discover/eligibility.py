@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from localpv.agent.discover import remains
 from localpv.agent.discover.candidate import Candidate, Finding
-from localpv.api.kinds.localdisk import DiskKind, VolumeMode, size_text
+from localpv.api.kinds.localdisk import MOST_EARLIER, DiskKind, VolumeMode, size_text
 from localpv.config import cleaners
 from localpv.disk import labels
 from localpv.host.folders import FileKind
@@ -28,10 +28,37 @@ LEAST_BYTES = 1024 * 1024
 _BOOT = re.compile(r"bios|boot|\b(efi|esp)\b", re.IGNORECASE)
 
 
+def remembers_too_many(disk: Candidate) -> Finding | None:
+    record, now = disk.record, disk.facts.identity
+    if record is None or now is None or not remains.may_show(record) or remains.cleaned(record, now):
+        return None
+    if len(record.status.earlier) < MOST_EARLIER or remains.was_here(record.status.earlier, now) is not None:
+        return None
+    return Finding(
+        "TooManyEarlier",
+        f"{len(record.status.earlier) + 1} other devices were here, and their last cleanings may have left old blocks"
+        f" on them. If they are gone for good, delete LocalDisk {record.metadata.name}.",
+        missing=True,
+    )
+
+
 def not_cleaned(disk: Candidate) -> Finding | None:
     record = disk.record
+    if disk.unclean is not None:
+        return Finding(
+            "NotCleaned",
+            f"A cleaning of this disk as {disk.unclean.spec.path} did not end well, so data may be left on it; run"
+            f" `localpv wipe {disk.sighting.entry.name}`, or wipe it there. When it was wiped otherwise, delete"
+            f" LocalDisk {disk.unclean.metadata.name}.",
+        )
     if record is None or not remains.unclean(record):
         return None
+    if remains.unclean_other(record, disk.facts.identity, disk.sighting.kind):
+        return Finding(
+            "NotCleaned",
+            "A cleaning of the disk that was here did not end well, and this is another disk; put that one back and"
+            f" wipe it. If it is gone for good, delete LocalDisk {record.metadata.name}.",
+        )
     return Finding(
         "NotCleaned",
         "A cleaning of this disk did not end well, so data may be left on it;"
@@ -59,7 +86,7 @@ def used_before(disk: Candidate) -> Finding | None:
 def duplicate(disk: Candidate) -> Finding | None:
     if not disk.rival:
         return None
-    return Finding("DuplicateDevice", f"It is the same disk as {disk.rival}, which comes first; remove one of the two.")
+    return Finding(labels.DUPLICATE, f"It is the same disk as {disk.rival}, which comes first; remove one of the two.")
 
 
 def twins(disk: Candidate) -> Finding | None:
@@ -103,6 +130,19 @@ def not_matched(disk: Candidate) -> Finding | None:
         "NotMatched",
         f"udev does not say that a rule of a LocalStorage matched it for class {disk.settings.name}; if the link was"
         " made by hand, remove it.",
+    )
+
+
+def other_engine(disk: Candidate) -> Finding | None:
+    """Each engine has records of its own, so neither would see that the other has given the disk to somebody."""
+    if not disk.facts.foreign:
+        return None
+    other = disk.facts.foreign[0]
+    whose = f"localpv up {other.engine}" if other.engine else "the cluster that this machine is a node of"
+    return Finding(
+        labels.OTHER_ENGINE,
+        f"A LocalStorage of {whose} matches the device too ({other.rule}, class {other.storage_class}); change one of"
+        " the two, so that only one engine of the machine has it.",
     )
 
 
@@ -318,10 +358,12 @@ def settling(disk: Candidate) -> Finding | None:
 
 
 RULES: tuple[Callable[[Candidate], Finding | None], ...] = (
+    remembers_too_many,
     not_cleaned,
-    used_before,
     entry_twice,
     duplicate,  # before those that say how to free a disk: it may be somebody's
+    other_engine,
+    used_before,
     twins,
     unnamed,
     not_matched,

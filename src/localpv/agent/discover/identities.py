@@ -34,7 +34,9 @@ class Index:
     def put(self, place: Place, record: LocalDisk | None) -> None:
         """Take over what the record of a place says now."""
         recorded = recorded_in(record) if record is not None else None
-        fields = _fields(recorded) if recorded is not None else ()
+        before_it = [each.identity for each in record.status.earlier] if record is not None else []
+        known = [recorded, *before_it] if recorded is not None else before_it
+        fields = tuple(dict.fromkeys(field for each in known for field in _fields(each)))
         before = self._fields.get(place, ())
         if fields == before:
             return

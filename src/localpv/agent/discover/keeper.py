@@ -13,7 +13,7 @@ from localpv import errors
 from localpv.agent.discover import remains
 from localpv.agent.discover.entry import Place
 from localpv.agent.discover.identities import Index
-from localpv.api.kinds.localdisk import LocalDisk, LocalDiskSpec, LocalDiskStatus
+from localpv.api.kinds.localdisk import LocalDisk, LocalDiskSpec, LocalDiskStatus, Phase
 from localpv.api.kinds.meta import ObjectMeta
 from localpv.disk.records import Records
 from localpv.disk.records.names import disk_name
@@ -78,9 +78,19 @@ class Keeper:
         if record is None:
             return await self._create(place, spec)
         ours = msgspec.structs.replace(record.spec, path=spec.path, volume_mode=spec.volume_mode, fs_type=spec.fs_type)
-        if ours != record.spec and not remains.taken(record):
-            record = await self._remember(place, self._store.write_spec(record, ours))
-        return record
+        if ours == record.spec or remains.taken(record):
+            return record
+        if record.status.eligible:
+            # It was found fit as what it was before; a manager must not offer it as what nobody has judged yet.
+            moved = msgspec.structs.replace(
+                record.status,
+                eligible=False,
+                phase=Phase.UNAVAILABLE.value,
+                reason="Moved",
+                message=f"It is judged anew as {ours.path}.",
+            )
+            record = await self._remember(place, self._store.write_status(record, moved))
+        return await self._remember(place, self._store.write_spec(record, ours))
 
     async def _create(self, place: Place, spec: LocalDiskSpec) -> LocalDisk | None:
         name = disk_name(self._node, *place)

@@ -8,9 +8,10 @@ from localpv.agent.discover import remains
 from localpv.agent.discover.entry import Sighting
 from localpv.agent.discover.probe import Facts
 from localpv.agent.discover.rules import Verdict
-from localpv.api.kinds.localdisk import LocalDisk, LocalDiskStatus, size_text
+from localpv.api.kinds.localdisk import EarlierDevice, LocalDisk, LocalDiskStatus, size_text
 from localpv.disk import identity
 from localpv.disk.phase import Look, decide
+from localpv.host.model.identity import Identity
 
 
 def seen(record: LocalDisk, verdict: Verdict, sighting: Sighting, facts: Facts) -> LocalDiskStatus:
@@ -18,8 +19,9 @@ def seen(record: LocalDisk, verdict: Verdict, sighting: Sighting, facts: Facts) 
     status = record.status
     if not facts.hung and not facts.trouble and not _keeps_past(verdict):
         if not remains.taken(record) and not remains.unclean(record) and not remains.cleaned(record, facts.identity):
-            status = msgspec.structs.replace(status, cleaning=None)  # it was of another disk
-        status = _with_facts(status, verdict, facts)
+            status = _of_another(record, facts.identity)
+        if not remains.unclean_other(record, facts.identity, sighting.kind):
+            status = _with_facts(status, verdict, facts)
         if verdict.matched_by or not remains.taken(record):
             status = msgspec.structs.replace(status, matched_by=verdict.matched_by)
     look = Look(
@@ -49,14 +51,23 @@ def unmanaged(record: LocalDisk, reason: str, message: str) -> LocalDiskStatus:
     return _placed(record, record.status, Look(eligible=False, managed=False), reason, message)
 
 
-def worth_keeping(record: LocalDisk) -> bool:
-    """Whether a record must outlive its entry: a volume has the disk, or it may hold what a volume left on it."""
-    return bound(record) or remains.may_show(record)
-
-
 def bound(record: LocalDisk) -> bool:
     """Whether a record is bound to its directory: its disk has a volume, or a cleaning to be made good."""
     return remains.taken(record) or remains.unclean(record)
+
+
+def _of_another(record: LocalDisk, now: Identity | None) -> LocalDiskStatus:
+    """The last cleaning was of another disk. What it may have left there is not forgotten."""
+    status = record.status
+    earlier = list(status.earlier)
+    if remains.may_show(record) and status.identity is not None and status.cleaning is not None:
+        earlier.append(EarlierDevice(identity=status.identity, cleaning=status.cleaning))
+    back = remains.was_here(earlier, now)
+    return msgspec.structs.replace(
+        status,
+        cleaning=back.cleaning if back is not None else None,
+        earlier=tuple(each for each in earlier if each is not back),
+    )
 
 
 def _keeps_past(verdict: Verdict) -> bool:

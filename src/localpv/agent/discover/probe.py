@@ -12,7 +12,7 @@ from localpv.host.contents import Contents
 from localpv.host.devices import Devices
 from localpv.host.folders import Folders
 from localpv.host.marks import Mark, Marks
-from localpv.host.model.devices import BlockDevice, Medium
+from localpv.host.model.devices import BlockDevice, Medium, RuleMatch
 from localpv.host.model.identity import Identity
 from localpv.host.mounts import Mount
 
@@ -35,6 +35,9 @@ class Facts:
     mark: Mark | None = None
     """That of a tenant who had the disk, unless it was cleaned since."""
 
+    foreign: tuple[RuleMatch, ...] = ()
+    """Rules of LocalStorages of another engine of the machine that match the device; the device has those of ours."""
+
     trouble: str = ""
     hung: bool = False
 
@@ -45,8 +48,9 @@ NOTHING = Facts()
 class Eyes:
     """Looks at disks. Directories that share a file system share the look at what is behind it."""
 
-    def __init__(self, *, devices: Devices, folders: Folders, marks: Marks) -> None:
-        self._devices, self._marks = devices, marks
+    def __init__(self, *, devices: Devices, folders: Folders, marks: Marks, engine: str = "") -> None:
+        """`engine` says which LocalStorages are ours."""
+        self._devices, self._marks, self._engine = devices, marks, engine
         self._folders = folders
         self._around: dict[Mount, asyncio.Future[tuple[Identity, Medium]]] = {}
 
@@ -60,6 +64,9 @@ class Eyes:
         try:
             if sighting.entry.device is not None:
                 device = await self._devices.describe(sighting.path, exclusive=unused)
+                own = tuple(match for match in device.matches if match.engine == self._engine)
+                foreign = tuple(match for match in device.matches if match.engine != self._engine)
+                device = replace(device, matches=own)
                 accepted = unused and device.fs_type in ("", fs_type)
                 contents = await self._devices.contents(device) if accepted else None
                 mark = await self._marks.of_device(sighting.path, device.identity)
@@ -70,6 +77,7 @@ class Eyes:
                     capacity_bytes=device.size_bytes,
                     contents=contents,
                     mark=mark or (contents.mark if contents is not None else None),
+                    foreign=foreign,
                 )
             if (mount := sighting.mount or sighting.around) is None:
                 return NOTHING

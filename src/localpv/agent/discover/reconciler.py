@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
+import msgspec
+
 from localpv.agent.discover import candidate, duplicates, eligibility, phase, remains, rules
 from localpv.agent.discover.candidate import Candidate
 from localpv.agent.discover.entry import Place, Sighting
@@ -17,6 +19,7 @@ from localpv.agent.discover.probe import Eyes, Facts
 from localpv.agent.discover.survey import IGNORED
 from localpv.api.kinds.localdisk import LocalDisk, LocalDiskSpec, Phase
 from localpv.config.settings import ClassSettings, Folder
+from localpv.disk import labels
 from localpv.disk.records import Ours
 from localpv.observe.discovery import Discoveries
 from localpv.runtime.clock import Clock
@@ -32,7 +35,7 @@ FRESH_SECONDS = 600.0
 AGAIN_SECONDS = (0.2, 1.0, 5.0)
 """When a disk that was busy or silent is asked again; after that, with every round."""
 
-_PASSING = frozenset({"InUse", "Hung", "Unreadable", "NotMatched"})
+_PASSING = frozenset({"InUse", "Hung", "Unreadable", "NotMatched", labels.OTHER_ENGINE})
 
 
 class Reconciler:
@@ -65,13 +68,15 @@ class Reconciler:
         if self._roster.sightings.get(place) is not sighting:
             return LookAgain(after=0)  # the entry changed while its disk was looked at
         left = self._settle_seconds - self._roster.seconds_since(place, self._clock.monotonic())
+        records, index = self._keeper.records, self._keeper.index
         case = Candidate(
             settings=settings,
             sighting=sighting,
             facts=facts,
-            record=self._keeper.records.get(place),
-            rival=self._rival(place),
-            left=remains.left_elsewhere(place, facts.identity, records=self._keeper.records, index=self._keeper.index),
+            record=records.get(place),
+            rival=duplicates.stronger(place, roster=self._roster, records=records, index=index),
+            left=remains.left_elsewhere(place, facts.identity, records=records, index=index),
+            unclean=duplicates.unclean(place, roster=self._roster, records=records, index=index),
             settling=left > 0,
             of_group=self._of_group(place, settings, facts),
         )
@@ -84,6 +89,9 @@ class Reconciler:
         if remains.taken(record) != case.published:
             return LookAgain(after=0)  # it was given to a volume meanwhile, or taken back: other rules hold now
         status = phase.seen(record, verdict, sighting, facts)
+        if status.earlier and status.earlier == record.status.earlier:
+            earlier = remains.still_told(record, records=records, index=index)
+            status = msgspec.structs.replace(status, earlier=earlier)
         await self._keeper.write(place, record, status)
         if status.phase == Phase.AVAILABLE and record.status.phase in ("", Phase.UNAVAILABLE):
             self._tell_found(place, record)
@@ -110,7 +118,7 @@ class Reconciler:
             await self._keeper.write(place, record, phase.silent(record, "Hung", why))
         elif (settings is None or settings.folder_of(record.spec.path) is None) and not self._ours(record):
             return
-        elif not phase.bound(record):
+        elif not phase.bound(record) or self._made_good(record):
             await self._bring_free_gone(place, record)
         elif settings is None:
             why = f"Class {place.storage_class} is not configured here any more; put it back to manage the disk."
@@ -125,8 +133,7 @@ class Reconciler:
 
     async def _bring_free_gone(self, place: Place, record: LocalDisk) -> None:
         self._roster.offered.discard(place)
-        records, index = self._keeper.records, self._keeper.index
-        if not phase.worth_keeping(record) or remains.told_elsewhere(record, records=records, index=index):
+        if not any(remains.left_by(record, records=self._keeper.records, index=self._keeper.index)):
             await self._keeper.delete(place, record)
             return
         why = (
@@ -138,6 +145,12 @@ class Reconciler:
         if record.status.eligible:
             self._wake_duplicates()  # it may be offered where it is now
 
+    def _made_good(self, record: LocalDisk) -> bool:
+        """Whether the cleaning that binds a record to its directory was made good elsewhere."""
+        if remains.taken(record):
+            return False
+        return remains.made_good(record, records=self._keeper.records, index=self._keeper.index)
+
     def _spec(self, place: Place, settings: ClassSettings, folder: Folder, mode: str) -> LocalDiskSpec:
         return LocalDiskSpec(
             node_name=self._node,
@@ -147,10 +160,6 @@ class Reconciler:
             volume_mode=str(mode),
             fs_type=settings.fs_type,
         )
-
-    def _rival(self, place: Place) -> str:
-        keeper = self._keeper
-        return duplicates.stronger(place, roster=self._roster, records=keeper.records, index=keeper.index)
 
     def _of_group(self, place: Place, settings: ClassSettings, facts: Facts) -> int:
         group = candidate.group_of(candidate.matched_by(settings, facts))

@@ -22,6 +22,7 @@ from localpv import errors
 from localpv.config import local_storage, udev_match
 from localpv.config.local_storage import Match, NodeConfiguration, WrongConfiguration
 from localpv.config.udev_match import MatchKey
+from localpv.host.sysfs import HASH_DIGITS
 
 PREFIX: Final = "99-kubernetes-local-storage-"
 """What names of our files begin with: they come after the rules that find out serial numbers."""
@@ -678,9 +679,6 @@ def _kept_from_database(name: str) -> Token:
 
 def _tokens(keys: Iterable[MatchKey]) -> Rule:
     return tuple(Token(key.key, key.attribute, "==" if key.equal else "!=", key.value) for key in keys)
-
-
-HASH_DIGITS: Final = 8
 
 
 def _hash(configuration: NodeConfiguration) -> str:

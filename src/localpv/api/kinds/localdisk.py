@@ -70,6 +70,10 @@ class Phase(StrEnum):
     MISSING = "Missing"
 
 
+MOST_EARLIER = 8
+"""Devices that a place remembers; with more a person is asked."""
+
+
 class CleaningState(StrEnum):
     """How far a cleaning is."""
 
@@ -261,6 +265,16 @@ class DiskCondition(Part, frozen=True, kw_only=True):
     """Since when the status is what it is."""
 
 
+class EarlierDevice(Part, frozen=True, kw_only=True):
+    """A device that was at the path before another, and what may be left on it."""
+
+    identity: DiskIdentity
+    """Which device that was."""
+
+    cleaning: Cleaning
+    """Its last cleaning, which may have left old blocks."""
+
+
 class LocalDiskStatus(Part, frozen=True, kw_only=True):
     """What the agent on the node sees."""
 
@@ -297,6 +311,9 @@ class LocalDiskStatus(Part, frozen=True, kw_only=True):
 
     cleaning: Cleaning | None = None
     """The last cleaning, under way or ended."""
+
+    earlier: Annotated[tuple[EarlierDevice, ...], checks.rule(maxItems=MOST_EARLIER)] = ()
+    """Other devices that were here, as long as old blocks may be on them: they must not be offered raw anywhere."""
 
     conditions: tuple[DiskCondition, ...] = ()
     """What else is known about the disk."""

@@ -63,6 +63,8 @@ class RuleMatch(NamedTuple):
 
     storage_class: str
     rule: str
+    engine: str = ""
+    """Whose LocalStorage it is: empty for that of a cluster, else the name of a `localpv up` of this machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

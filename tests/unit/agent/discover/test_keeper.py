@@ -165,3 +165,26 @@ class _Answering:
         if isinstance(self._answer, errors.LocalpvError):
             raise self._answer
         return self._answer
+
+
+async def test_disk_that_moves_is_not_fit_before_it_is_judged_anew(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = await world.record()
+    fit = msgspec.structs.replace(record.status, eligible=True, phase="Available", reason="Available")
+    await world.keeper.write(PLACE, record, fit)
+    states: list[tuple[str, bool | None]] = []
+    write = world.store.write_spec
+
+    async def write_spec(disk: LocalDisk, spec: LocalDiskSpec) -> LocalDisk:
+        stored = await world.store.get(disk.metadata.name)
+        assert stored is not None
+        states.append((stored.spec.path, stored.status.eligible))
+        return await write(disk, spec)
+
+    monkeypatch.setattr(world.store, "write_spec", write_spec)
+    moved = await world.keeper.ensure(PLACE, msgspec.structs.replace(SPEC, path="/mnt/raw/sdb", volume_mode="Block"))
+
+    assert states == [("/mnt/fast/sdb", False)], "whoever dies here leaves a disk that nobody offers"
+    assert moved is not None
+    assert (moved.spec.path, moved.status.eligible, moved.status.reason) == ("/mnt/raw/sdb", False, "Moved")

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from localpv.agent.discover import phase
+from localpv.agent.discover import phase, remains
 from localpv.agent.discover.entry import Sighting
 from localpv.agent.discover.probe import NOTHING, Facts
 from localpv.agent.discover.rules import Verdict
@@ -189,4 +189,4 @@ def test_mount_that_is_gone_is_missing_even_if_no_volume_had_it() -> None:
 def test_record_outlives_its_entry_while_a_volume_has_the_disk_or_it_may_hold_data(
     record: LocalDisk, kept: bool
 ) -> None:
-    assert phase.worth_keeping(record) is kept
+    assert (phase.bound(record) or remains.may_show(record)) is kept

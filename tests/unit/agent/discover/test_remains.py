@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from tests.unit.agent.discover.world import FOLDER, World, a_class, configured, discovering
 
+from localpv.agent.discover import eligibility
 from localpv.api.kinds.localdisk import Cleaning, LocalDisk
 from localpv.config.cleaners import Cleaner
 from localpv.config.settings import ClassSettings
@@ -144,6 +145,97 @@ async def test_disk_that_comes_back_to_its_place_is_offered_again(machine: FakeM
         machine.link(f"{FOLDER}/a", "/dev/sdb")
         back = await world.until("a", "Available")
         assert back.status.cleaning is not None
+
+
+async def test_another_disk_in_its_place_does_not_make_it_forgotten(machine: FakeMachine, tmp_path: Path) -> None:
+    async with discovering(machine, tmp_path, FORMATTED, raw()) as world:
+        await leave(world)
+        await world.until("b", "Unavailable", "NotErased", storage_class="raw")
+        machine.add_disk("/dev/sdc")
+        machine.link(f"{FOLDER}/a", "/dev/sdc")
+        other = await world.until("a", "Available")
+        assert other.status.cleaning is None
+        await world.round()
+        assert world.disk("b", "raw").status.reason == "NotErased"
+        machine.remove(f"{FOLDER}/a")
+        await world.until("a", "Unavailable", "Gone")
+        assert world.disk("b", "raw").status.reason == "NotErased"
+
+    async with discovering(machine, tmp_path, FORMATTED, raw()) as world:
+        await world.until("b", "Unavailable", "NotErased", storage_class="raw")
+        await clean(world, "b", "zeroout", storage_class="raw", at="2026-01-01T11:00:00Z")
+        await world.until("b", "Available", storage_class="raw")
+        await world.round()
+        assert world.find("a") is None
+
+
+async def test_disk_that_takes_its_place_again_is_known_by_its_cleaning(machine: FakeMachine, tmp_path: Path) -> None:
+    async with discovering(machine, tmp_path, FORMATTED) as world:
+        await leave(world)
+        await world.until("a", "Unavailable", "Gone")
+        machine.add_disk("/dev/sdc")
+        machine.link(f"{FOLDER}/a", "/dev/sdc")
+        await world.until("a", "Available")
+        machine.remove(f"{FOLDER}/a")
+        await world.until("a", "Unavailable", "Gone")
+        machine.link(f"{FOLDER}/a", "/dev/sdb")
+        back = await world.until("a", "Available")
+        assert back.status.cleaning is not None and back.status.cleaning.method == ("fs-reset",)
+        assert back.status.earlier == ()
+
+
+async def test_place_remembers_so_many_disks_and_then_asks(
+    machine: FakeMachine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(eligibility, "MOST_EARLIER", 0)
+    async with discovering(machine, tmp_path, FORMATTED) as world:
+        await leave(world)
+        before = await world.until("a", "Unavailable", "Gone")
+        machine.add_disk("/dev/sdc")
+        machine.link(f"{FOLDER}/a", "/dev/sdc")
+        refused = await world.until("a", "Unavailable", "TooManyEarlier")
+        assert (refused.status.identity, refused.status.cleaning) == (before.status.identity, before.status.cleaning)
+        await world.records.delete(refused)
+        await world.until("a", "Available")
+
+
+async def test_of_two_cleanings_in_one_second_the_later_one_counts(machine: FakeMachine, tmp_path: Path) -> None:
+    async with discovering(machine, tmp_path, FORMATTED, raw()) as world:
+        await world.until("a", "Available")
+        await clean(world, "a", "fs-reset", at="2026-01-01T10:00:00.100000Z")
+        machine.remove(f"{FOLDER}/a")
+        machine.link(f"{RAW}/b", "/dev/sdb")
+        await world.until("b", "Unavailable", "NotErased", storage_class="raw")
+        await clean(world, "b", "zeroout", storage_class="raw", at="2026-01-01T10:00:00.900000Z")
+        await world.until("b", "Available", storage_class="raw")
+
+
+async def test_disk_whose_cleaning_did_not_end_well_is_offered_nowhere_else(
+    machine: FakeMachine, tmp_path: Path
+) -> None:
+    async with discovering(machine, tmp_path, FORMATTED, raw(adopt_existing=True)) as world:
+        await world.until("a", "Available")
+        disk = world.disk("a")
+        failed = Cleaning(volume_uid="uid-old", state="Failed", method=("zeroout",), finished_at="2026-01-01T10:00:00Z")
+        await world.records.write_status(disk, msgspec.structs.replace(disk.status, cleaning=failed))
+        machine.remove(f"{FOLDER}/a")
+        machine.link(f"{RAW}/b", "/dev/sdb")
+        refused = await world.until("b", "Unavailable", "NotCleaned", storage_class="raw")
+        assert f"{FOLDER}/a" in refused.status.message
+
+        machine.add_disk("/dev/sdc")
+        machine.link(f"{FOLDER}/a", "/dev/sdc")
+        await world.until("a", "Unavailable", "NotCleaned")
+        await world.round()
+        assert "this is another disk" in world.disk("a").status.message
+        assert world.disk("b", "raw").status.reason == "NotCleaned"
+        machine.remove(f"{FOLDER}/a")
+        await world.until("a", "Missing")
+
+        await clean(world, "b", "zeroout", storage_class="raw", at="2026-01-01T11:00:00Z")
+        await world.until("b", "Available", storage_class="raw")
+        await world.round()
+        assert world.find("a") is None
 
 
 async def test_folder_of_a_class_that_becomes_raw_shows_the_manager_what_was_left(

@@ -16,6 +16,7 @@ from localpv.agent.discover.probe import Facts
 from localpv.api.kinds.localdisk import (
     Cleaning,
     DiskIdentity,
+    EarlierDevice,
     LocalDisk,
     LocalDiskSpec,
     LocalDiskStatus,
@@ -97,6 +98,10 @@ def device_case(
         facts=Facts(device=device, identity=device.identity, capacity_bytes=device.size_bytes, contents=contents),
         **more,
     )
+
+
+def with_facts(case: Candidate, **facts: Any) -> Candidate:
+    return replace(case, facts=replace(case.facts, **facts))
 
 
 def mount_case(mount: Mount | None = None, *, identity: Identity | None = None, **more: Any) -> Candidate:
@@ -341,6 +346,23 @@ REFUSED = {
     "an empty device": (device_case(a_device(size_bytes=0)), "TooSmall"),
     "a file system without room": (mount_case(capacity=4096), "TooSmall"),
     "a second way to the same disk": (device_case(rival="entry b of class fast"), "DuplicateDevice"),
+    "a disk that another engine of the machine means": (
+        with_facts(device_case(), foreign=(RuleMatch("fast", RULE, "0123abcd"),)),
+        "MatchedByOtherEngine",
+    ),
+    "a disk that was not cleaned elsewhere": (device_case(unclean=cleaned_elsewhere("zeroout")), "NotCleaned"),
+    "a disk after many others": (
+        device_case(
+            device=a_device(serial="third"),
+            record=a_record(
+                kind="BlockDevice",
+                identity_now=DiskIdentity(serial="another", size_bytes=GIB),
+                cleaning=Cleaning(volume_uid="u", state="Verified", method=("fs-reset",)),
+                earlier=(EarlierDevice(identity=RECORDED, cleaning=Cleaning(volume_uid="u", state="Verified")),) * 8,
+            ),
+        ),
+        "TooManyEarlier",
+    ),
     "a raw device that was cleaned elsewhere for a file system": (
         device_case(left=cleaned_elsewhere("fs-reset")),
         "NotErased",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -39,6 +40,12 @@ def plug(machine: FakeMachine, name: str, link: str, **known: object) -> None:
     machine.add_disk(f"/dev/{name}", **{"matches": MATCHED, **known})
     machine.make_folder(Path(link).parent)
     machine.link(link, f"/dev/{name}")
+
+
+def udev_says(machine: FakeMachine, name: str, *matches: RuleMatch) -> None:
+    """Rules have changed, and udev has looked at the disk with them."""
+    disk = machine.disks[Path(f"/dev/{name}")]
+    disk.device = replace(disk.device, matches=matches)
 
 
 def unplug(machine: FakeMachine, name: str, link: str) -> None:
@@ -149,6 +156,32 @@ async def test_only_devices_that_a_rule_matched_are_offered(world: World) -> Non
     await world.until("of-another", "Unavailable", "NotMatched")
     await world.until("directory", "Unavailable", "NotADevice")
     await world.until("mounted", "Unavailable", "NotADevice")
+
+
+@pytest.mark.seed("OPR-9", "OPR-19")
+@pytest.mark.parametrize(("own", "other"), [("", "0123abcd"), ("0123abcd", "")])
+async def test_device_that_two_engines_of_the_machine_mean_is_offered_by_neither(
+    machine: FakeMachine, tmp_path: Path, own: str, other: str
+) -> None:
+    """Each has records of its own, and both may call their classes the same."""
+    ours, theirs = (RuleMatch("fast", MATCHED[0].rule, engine) for engine in (own, other))
+    async with discovering(machine, tmp_path, two_folders(), engine=own) as world:
+        plug(machine, "sdb", f"{BLOCK}/of-both", matches=(ours, theirs))
+        plug(machine, "sdc", f"{BLOCK}/of-them", matches=(theirs,))
+        plug(machine, "sdd", f"{BLOCK}/of-us", matches=(ours,))
+        plug(machine, "sde", f"{BLOCK}/used", matches=(ours,))
+        await world.until("of-us", "Available")
+        await world.publish("used")
+        for name in ("of-both", "of-them"):
+            refused = await world.until(name, "Unavailable", "MatchedByOtherEngine")
+            assert MATCHED[0].rule in refused.status.message
+        udev_says(machine, "sde", ours, theirs)
+        await world.round()
+        assert world.disk("used").status.phase == "Published", "who has it keeps it"
+
+        udev_says(machine, "sdb", ours)
+        world.discovery.look_at_everything()
+        await world.until("of-both", "Available")
 
 
 async def test_count_of_a_group_is_kept_and_a_free_place_is_taken_by_the_next(

@@ -120,6 +120,7 @@ async def discovering(
     records: FolderRecords | None = None,
     marks: FakeMarks | None = None,
     ours: Ours = every_record,
+    engine: str = "",
 ) -> AsyncIterator[World]:
     records = records or FolderRecords(state)
     records.open()
@@ -141,6 +142,7 @@ async def discovering(
         round_seconds=round_seconds,
         recorder=Discoveries(to=events),
         ours=ours,
+        engine=engine,
     )
     running = asyncio.create_task(discovery.run())
     try:
