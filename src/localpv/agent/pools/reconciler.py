@@ -47,6 +47,9 @@ PROGRESS_SECONDS = 2.0
 BUSY_SECONDS = 1.0
 """How soon what is still in use is looked at again: the kubelet has just unmounted it, or is about to."""
 
+FINAL_SECONDS = 30.0
+"""How soon what cannot be made is tried again: somebody may make its source, or move away what is in its place."""
+
 NO_POOL_SECONDS = 60.0
 LONGEST_MESSAGE = 1024
 
@@ -104,6 +107,8 @@ class Reconciler:
             return Done()
         if item.metadata.deleting and labels.POOL_VOLUME not in item.metadata.finalizers:
             return Done()
+        if item.metadata.deleting and labels.PROTECTED in item.metadata.finalizers:
+            return Done()  # whoever has deleted it: as long as the manager needs the bytes, nothing of them goes
         pool = self._pools.get(item.spec.pool_name)
         if pool is None:
             why = f"no class of this node has a pool {item.spec.pool_name}"
@@ -114,8 +119,8 @@ class Reconciler:
                 return await self._remove(item, pool)
             if item.status.phase == PoolPhase.READY or item.status.code == Code.DATA_LOSS.name:
                 return await self._keep(item, pool)
-            if item.status.phase == PoolPhase.FAILED and _is_observed(item):
-                return Done()  # whoever asked must ask for something else
+            if item.status.code == Code.RESOURCE_EXHAUSTED.name and _is_observed(item):
+                return Done()  # whoever asked must ask elsewhere
             return await self._make(item, pool)
         except errors.HostError as error:
             return await self._failed(key, error)
@@ -215,7 +220,7 @@ class Reconciler:
         await self._write(item, phase=phase, code=code, message=str(error))
         if final:
             self._changed(item.spec.pool_name)
-            return Done()
+            return Done() if code is Code.RESOURCE_EXHAUSTED else LookAgain(after=FINAL_SECONDS)
         if isinstance(error, errors.DeviceBusy):
             return LookAgain(after=BUSY_SECONDS)
         raise error  # tried again, later each time

@@ -11,6 +11,7 @@ from tests.unit.agent.pools.node import MIB, NODE, POOL, PoolNode
 from localpv.agent.pools.reconciler import wipe_method
 from localpv.api.kinds.localpool import PoolSnapshot, PoolSource, PoolVolume
 from localpv.config.settings import Configuration
+from localpv.disk import labels
 from localpv.host.model import methods
 
 
@@ -107,6 +108,26 @@ async def test_a_volume_that_was_ready_and_is_gone_is_told_and_never_made_anew(n
     async with node.agent():
         back = await node.until_ready("pvc-1")
         assert back.status.code == ""
+
+
+async def test_a_volume_that_somebody_deletes_by_hand_keeps_its_bytes_until_the_manager_lets_go(node: PoolNode) -> None:
+    async with node.agent():
+        await node.ask("pvc-1", 8 * MIB)
+        await node.until_ready("pvc-1")
+        kept = {"metadata": {"finalizers": [labels.POOL_VOLUME, labels.PROTECTED]}}
+        await node.client.objects(PoolVolume).patch("pvc-1", kept)
+        await node.client.objects(PoolVolume).delete("pvc-1")
+        await node.ask("pvc-2", 8 * MIB)
+        await node.until_ready("pvc-2")
+        assert node.folders() == {"pvc-1", "pvc-2"}
+    async with node.agent():
+        await node.ask("pvc-3", 8 * MIB)
+        await node.until_ready("pvc-3")
+        assert (await node.until("pvc-1", lambda one: True)).status.phase == "Ready"
+        assert node.data("pvc-1").exists()
+        await node.client.objects(PoolVolume).patch("pvc-1", {"metadata": {"finalizers": [labels.POOL_VOLUME]}})
+        await node.until_gone("pvc-1")
+        assert node.folders() == {"pvc-2", "pvc-3"}
 
 
 async def test_volumes_of_other_nodes_are_nobody_elses_business(node: PoolNode) -> None:
