@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 
 from localpv.api import well_known
-from localpv.api.kinds.localpool import PoolPhase, PoolVolume
+from localpv.api.kinds.localpool import PoolVolume
 from localpv.api.kinds.volumes import PersistentVolume
 from localpv.disk import labels
 from localpv.manager.provision import persistent_volume
@@ -42,7 +42,7 @@ class Deleter:
             if order is not None and order.metadata.uid != persistent_volume.order_uid(volume):
                 order = None
         if order is not None:
-            if order.status.phase == PoolPhase.FAILED:
+            if order.metadata.deleting and order.status.code:
                 message = f"node {order.spec.node_name}: {order.status.message}"
                 self._recorder.event_once(volume, Notice(reason=FAILED_DELETE, message=message, warning=True))
             await self._writes.withdraw(order)

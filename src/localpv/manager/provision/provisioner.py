@@ -209,8 +209,8 @@ class Provisioner:
         elif status.phase == PoolPhase.FAILED and status.code == NO_ROOM:
             await self._writes.withdraw(order)
             await self._no_place(order.key, claim, storage_class, f"node {node}: {status.message}")
-        elif status.phase == PoolPhase.FAILED:
-            # Whatever it is, the agent tries again; nothing is given up that may be half made.
+        elif status.code:
+            # The agent tries again where that can help; nothing is given up that may be half made.
             self._tell(claim, PROVISIONING_FAILED, f"node {node}: {status.code}: {status.message}", warning=True)
         return Done()
 

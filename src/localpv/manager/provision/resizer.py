@@ -16,7 +16,7 @@ import logging
 from collections.abc import Mapping
 
 from localpv.api.kinds.localdisk import VolumeMode
-from localpv.api.kinds.localpool import PoolPhase, PoolVolume
+from localpv.api.kinds.localpool import PoolVolume
 from localpv.api.kinds.meta import write_time
 from localpv.api.kinds.volumes import Condition, PersistentVolume, PersistentVolumeClaim, StorageClass
 from localpv.api.objects import Object
@@ -130,7 +130,7 @@ class Resizer:
         status = order.status
         if status.size_bytes >= size:
             return await self._grown(volume, claim, order)
-        if status.phase == PoolPhase.FAILED and status.observed_generation >= order.metadata.generation:
+        if status.code and status.observed_generation >= order.metadata.generation:
             if status.code == NO_ROOM and status.size_bytes:
                 # The pool has less than it said: what was promised is taken back, and the volume stays as it is.
                 await self._writes.change_order(order, {"spec": {"sizeBytes": status.size_bytes}})

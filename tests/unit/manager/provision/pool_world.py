@@ -106,8 +106,11 @@ class FakeAgent:
             return
         status: dict[str, Any] = {"observedGeneration": meta.generation}
         if (refusal := self.refuse(order)) is not None:
-            status |= {"phase": "Failed", "code": refusal[0], "message": refusal[1]}
-            if (order.status.phase, order.status.observed_generation) == ("Failed", meta.generation):
+            # As an agent does it: what can help by itself is tried again, and what was Ready stays so.
+            final = refusal[0] == "RESOURCE_EXHAUSTED"
+            phase = order.status.phase or ("Failed" if final else "Pending")
+            status |= {"phase": phase, "code": refusal[0], "message": refusal[1]}
+            if (order.status.code, order.status.observed_generation) == (refusal[0], meta.generation):
                 return
         else:
             self.held[name] = max(order.spec.size_bytes, self.held.get(name, 0))

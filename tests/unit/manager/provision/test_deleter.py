@@ -45,7 +45,7 @@ async def test_what_keeps_a_volume_from_being_wiped_is_said(world: PoolWorld) ->
             return (await world.orders())[volume.key].metadata.deleting
 
         await world.until(withdrawn, "the volume is withdrawn")
-        status = {"phase": "Failed", "code": "FAILED_PRECONDITION", "message": "a pod has it mounted"}
+        status = {"phase": "Deleting", "code": "FAILED_PRECONDITION", "message": "a pod has it mounted"}
         await world.client.objects(PoolVolume).patch(volume.key, {"status": status}, subresource="status")
         await world.until_event("a pod has it mounted", name=volume.key, reason="VolumeFailedDelete")
         assert volume.key in await world.volumes()

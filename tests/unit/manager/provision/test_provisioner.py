@@ -234,9 +234,6 @@ async def test_other_errors_are_told_and_what_was_begun_is_kept(world: PoolWorld
         await world.until_event("node node-1: UNAVAILABLE: lvcreate gives no answer")
         [before] = (await world.orders()).values()
         world.agent.refuse = lambda order: None
-        # As an agent that tries again would.
-        patch = {"status": {"phase": "Pending"}}
-        await world.client.objects(PoolVolume).patch(before.key, patch, subresource="status")
         await world.bound()
 
     assert [one.metadata.uid for one in (await world.orders()).values()] == [before.metadata.uid]
