@@ -28,6 +28,11 @@ CLASSES: dict[str, dict[str, Any]] = {
     "raw": {"hostDir": "/mnt/raw/", "volumeMode": "Block", "reclaim": "Retain", "nodeLoss": "delete"},
     "odd": {"hostDir": "/dev", "namePattern": "nvme*"},
 }
+POOLED: list[Any] = [
+    {"name": "pooled", "pool": {"kind": "file", "directory": "/var/pool", "size": "5Gi"}},
+    {"name": "same-pool", "pool": {"kind": "file", "directory": "/var/pool", "size": "5Gi"}},
+    {"name": "other-pool", "pool": {"kind": "file", "name": "other", "directory": "/srv/other", "size": "1Gi"}},
+]
 CASES: dict[str, tuple[Any, Any]] = {
     "plain": ({}, {}),
     "jobs and labels": (
@@ -55,6 +60,15 @@ CASES: dict[str, tuple[Any, Any]] = {
     "operator": (
         {"operator": {"enabled": True}, "imagePullSecrets": [{"name": "pull"}]},
         {"imagePullSecrets": ["pull"]},
+    ),
+    "pools": (
+        {"classes": [{"name": "fast", "hostDir": "/mnt/fast"}, *POOLED]},
+        {
+            "storageClassMap": {
+                "fast": {"hostDir": "/mnt/fast"},
+                **{one["name"]: {"pool": one["pool"]} for one in POOLED},
+            }
+        },
     ),
     "watched": ({"serviceMonitor": {"enabled": True}}, {"podMonitor": True}),
 }
@@ -86,8 +100,8 @@ def render(helm: Path, tmp_path: Path) -> Render:
 @pytest.mark.parametrize("case", CASES)
 def test_chart_makes_what_the_command_prints(case: str, drop_in: bool, render: Render) -> None:
     for_helm, for_us = CASES[case]
-    if drop_in and case == "operator":
-        pytest.skip("a drop-in has no operator")
+    if drop_in and case in ("operator", "pools"):
+        pytest.skip("a drop-in has no operator, and no manager that could carve volumes out of pools")
     if drop_in:
         for_us = {key: value for key, value in for_us.items() if key != "manager"}
     classes = [{"name": name, **settings} for name, settings in CLASSES.items()]
@@ -113,6 +127,7 @@ def test_chart_makes_what_the_command_prints(case: str, drop_in: bool, render: R
         ({"operator": {"enabled": True}, "dropIn": True}, "do not go together"),
         ({"classes": [{"name": "a"}]}, "each class needs a hostDir"),
         ({"classes": [{"hostDir": "/a"}]}, "each class needs a name"),
+        ({"classes": POOLED, "dropIn": True}, "pools need a manager"),
         ({"classes": [{"name": "a", "hostDir": "/a"}], "enableWindows": True}, "Linux nodes only"),
     ],
 )

@@ -64,6 +64,11 @@ annotations:
 {{- toYaml $map }}
 {{- end }}
 
+{{/* Not empty where a class has a pool. */}}
+{{- define "localpv.pools" -}}
+{{- range .Values.classes }}{{ if hasKey . "pool" }}{{ .name }}{{ end }}{{ end }}
+{{- end }}
+
 {{/* Where a class's directory is, without a slash at the end; the argument is the class. */}}
 {{- define "localpv.mountDir" -}}{{ default (required "each class needs a hostDir" .hostDir) .mountDir | clean }}{{- end }}
 

@@ -23,6 +23,7 @@ def objects(plan: Plan) -> list[Object]:
         if plan.operator:
             found += policy.objects(namespace=plan.namespace, account=roles.DISCOVERER, name=roles.DISCOVERER)
     found.append(storage.config_map(plan))
+    found += [storage.csi_driver()] if plan.pools else []
     found += [storage.storage_class(each) for each in plan.classes]
     found += [workloads.agent(plan)] if plan.agents else []
     found.append(workloads.provisioner(plan) if plan.drop_in else workloads.manager(plan))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from localpv import __version__
 from localpv.api import well_known
 from localpv.api.objects import Object
+from localpv.config.pools import PoolSettings
 from localpv.config.settings import Configuration
 
 IMAGE = f"localhost/localpv:{__version__}"
@@ -55,6 +56,8 @@ class ClassObject:
     default: bool = False
     mount_options: tuple[str, ...] = ()
     allowed_topologies: tuple[Object, ...] = ()
+    pool: bool = False
+    """Whether volumes are carved out of a pool when a claim asks for one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +89,11 @@ class Plan:
     managers: int = MANAGERS
     pod_monitor: bool = False
     """Whether a PodMonitor tells the Prometheus operator of the pods; otherwise annotations tell plain Prometheus."""
+
+    @property
+    def pools(self) -> tuple[PoolSettings, ...]:
+        """The pools of the classes, each once."""
+        return tuple({each.pool.name: each.pool for each in self.config.classes.values() if each.pool}.values())
 
     @property
     def agents(self) -> bool:

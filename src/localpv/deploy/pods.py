@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from localpv.api import well_known
 from localpv.api.objects import Object
 from localpv.config import environment, sources
+from localpv.config.pools import PoolSettings
 from localpv.config.settings import ClassSettings
 from localpv.deploy.plan import Pods
 
@@ -20,6 +21,11 @@ SCRAPED = {"prometheus.io/scrape": "true", "prometheus.io/port": str(PORT)}
 COMPONENT_LABEL = "app.kubernetes.io/component"
 OURS = "localpv"
 """Value of the label that says who looks after an object."""
+
+KUBELET_FOLDER = "/var/lib/kubelet"
+KUBELET_FOLDERS = ("plugins", "plugins_registry", "pods")
+SHOWN_FOLDERS = ("plugins", "pods")
+"""Of these, where volumes are staged and published: what is mounted there in the agent's pod is mounted on the host."""
 
 CONFIG_VOLUME = "config"
 CAPABILITIES = ("DAC_OVERRIDE", "DAC_READ_SEARCH", "FOWNER", "LINUX_IMMUTABLE", "SYS_PTRACE")
@@ -112,6 +118,15 @@ class Mounts:
             # A node without disks of the class has an empty directory and a pod that runs.
             how = {"kind": "DirectoryOrCreate", "mountPropagation": "HostToContainer"}
             self.host(f"disks-{number}", each.host_dir, each.mount_dir, **how)
+
+    def pools(self, pools: Iterable[PoolSettings]) -> None:
+        """Where pools are, and where the kubelet is told of the driver and wants volumes mounted: it must see those."""
+        for number, each in enumerate((pool for pool in pools if pool.directory), start=1):
+            self.host(f"pool-{number}", each.directory, kind="DirectoryOrCreate", mountPropagation="HostToContainer")
+        for folder in KUBELET_FOLDERS:
+            shown = {"mountPropagation": "Bidirectional"} if folder in SHOWN_FOLDERS else {}
+            name = f"kubelet-{folder}".replace("_", "-")
+            self.host(name, f"{KUBELET_FOLDER}/{folder}", kind="DirectoryOrCreate", **shown)
 
     def _add(self, name: str, at: str, source: Object, **mount: object) -> None:
         self.volumes.append({"name": name, **source})

@@ -75,6 +75,10 @@ def _plan(found: Mapping[str, Value], notes: Notes, *, drop_in: bool) -> Plan:
     if drop_in and "manager" in found:
         found["manager"].wrong("there is no manager beside a drop-in")
     privileged = (agent or {})["privileged"].boolean() if "privileged" in (agent or {}) else None
+    for name, settings in config.classes.items():
+        if settings.pool is not None and (drop_in or privileged is False):
+            lacks = "a manager, and there is none beside a drop-in" if drop_in else "agents that are privileged"
+            notes.note(f"{CLASSES}.{name}.pool", f"needs {lacks}")
     if privileged is False:
         for name, settings in config.classes.items():
             for number, folder in enumerate(settings.folders):
@@ -166,7 +170,7 @@ def _class_objects(config: Configuration, given: Mapping[str, ClassObject | None
         if found is not None:
             kept = settings.reclaim is Reclaim.RETAIN
             policy = found.reclaim_policy or ("Retain" if kept else "Delete")
-            made.append(replace(found, reclaim_policy=policy))
+            made.append(replace(found, reclaim_policy=policy, pool=settings.pool is not None))
     return tuple(made)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from localpv.api import well_known
 from localpv.api.objects import Object
 from localpv.deploy.plan import CONFIG_MAP, ClassObject, Plan
+from localpv.volume import pool_names
 
 RISKS = (
     "Volumes of this class are disks of single nodes: a pod that uses one runs on that node only, and waits while the"
@@ -26,13 +27,34 @@ def storage_class(wanted: ClassObject) -> Object:
         "apiVersion": "storage.k8s.io/v1",
         "kind": "StorageClass",
         "metadata": metadata,
-        "provisioner": well_known.NO_PROVISIONER,
+        "provisioner": pool_names.DRIVER if wanted.pool else well_known.NO_PROVISIONER,
         "reclaimPolicy": wanted.reclaim_policy,
         # A claim must wait for its pod: which volume is right depends on the node that can run the pod.
         "volumeBindingMode": "WaitForFirstConsumer",
     }
+    if wanted.pool:
+        made["allowVolumeExpansion"] = True
     if wanted.mount_options:
         made["mountOptions"] = list(wanted.mount_options)
     if wanted.allowed_topologies:
         made["allowedTopologies"] = list(wanted.allowed_topologies)
     return made
+
+
+def csi_driver() -> Object:
+    """How kubelets and schedulers treat volumes of pools."""
+    return {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "CSIDriver",
+        "metadata": {"name": pool_names.DRIVER},
+        "spec": {
+            # A volume is where its pool is: nothing is attached to a node.
+            "attachRequired": False,
+            "podInfoOnMount": False,
+            # Schedulers look at what is free before they choose a node.
+            "storageCapacity": True,
+            # One pod at a time writes as root of the file system, so the kubelet may give it to the pod's group.
+            "fsGroupPolicy": "File",
+            "volumeLifecycleModes": ["Persistent"],
+        },
+    }

@@ -40,6 +40,8 @@ def daemon_set(plan: Plan, *, program: str, name: str, account: str, config_map:
     if plan.privileged:
         mounts.devices()
     mounts.classes(plan.config.classes.values())
+    if plan.pools:
+        mounts.pools(plan.pools)
     mounts.host("state", STATE_FOLDER, kind="DirectoryOrCreate")
     if plan.operator:
         # One agent works on a node at a time, so this one serves the devices of LocalStorages too.

@@ -126,6 +126,7 @@ async def _add_the_circle(
     configured = Configured(read, clock=clock)
     await configured.load()
     observed.configuration(configured)
+    provisioning.add_classes(group, client=informers.client, configured=configured, clock=clock)
     provisioning.add_to(group, informers=informers, configured=configured, clock=clock, observed=observed)
 
     def add_to(parts: Group) -> None:

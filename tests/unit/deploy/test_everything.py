@@ -57,9 +57,9 @@ def test_only_the_manager_gets_at_volumes() -> None:
     assert verbs(found["ClusterRole", "localpv-agent"], "nodes") == {"get"}
     manager = found["ClusterRole", "localpv-manager"]
     assert {"create", "delete"} <= verbs(manager, "persistentvolumes")
-    assert verbs(manager, "persistentvolumeclaims") == {"get", "list", "watch", "delete"}
+    assert verbs(manager, "persistentvolumeclaims") == {"get", "list", "watch", "delete", "patch"}
     assert verbs(manager, "secrets") == set()
-    assert resources(found["Role", "localpv-manager"]) == {"leases", "configmaps", "pods"}
+    assert resources(found["Role", "localpv-manager"]) == {"leases", "configmaps", "pods", "csistoragecapacities"}
     for kind, name in found:
         if kind.endswith("RoleBinding"):
             (subject,) = found[kind, name]["subjects"]
@@ -93,6 +93,51 @@ def test_objects_come_in_an_order_in_which_they_can_be_applied() -> None:
     assert kinds[-2:] == ["DaemonSet", "Deployment"]
     assert kinds.index("ValidatingAdmissionPolicyBinding") < kinds.index("DaemonSet")
     assert "Namespace" not in {obj["kind"] for obj in everything.objects(plan("namespace: kube-system"))}
+
+
+# -- pools -------------------------------------------------------------------------------------------------------------
+
+POOLS = """
+storageClassMap:
+  pooled: {pool: {kind: file, directory: /var/pool, size: 5Gi}}
+  also-pooled: {pool: {kind: file, directory: /var/pool, size: 5Gi}, storageClass: {reclaimPolicy: Retain}}
+  fast: {hostDir: /mnt/fast}
+"""
+
+
+def test_a_class_with_a_pool_gets_a_storage_class_of_the_driver_and_may_grow() -> None:
+    found = by_name(reading.read(POOLS, source="test"))
+    made = found["StorageClass", "pooled"]
+    assert (made["provisioner"], made["volumeBindingMode"]) == ("localpv.dev", "WaitForFirstConsumer")
+    assert made["allowVolumeExpansion"] is True
+    assert found["StorageClass", "also-pooled"]["reclaimPolicy"] == "Retain"
+    assert found["StorageClass", "fast"]["provisioner"] == "kubernetes.io/no-provisioner"
+    assert "allowVolumeExpansion" not in found["StorageClass", "fast"]
+    driver = found["CSIDriver", "localpv.dev"]["spec"]
+    assert (driver["attachRequired"], driver["storageCapacity"]) == (False, True)
+
+
+def test_agents_with_pools_show_the_host_what_they_mount_for_pods() -> None:
+    spec = pod(reading.read(POOLS, source="test"))
+    mounts = {mount["mountPath"]: mount.get("mountPropagation") for mount in spec["containers"][0]["volumeMounts"]}
+    assert mounts["/var/lib/kubelet/plugins"] == mounts["/var/lib/kubelet/pods"] == "Bidirectional"
+    assert "/var/lib/kubelet/plugins_registry" in mounts
+    volumes = {volume["name"]: volume.get("hostPath", {}).get("path") for volume in spec["volumes"]}
+    assert [*volumes.values()].count("/var/pool") == 1
+
+
+def test_without_pools_nothing_of_them_is_installed() -> None:
+    assert ("CSIDriver", "localpv.dev") not in by_name(plan())
+    assert not [volume for volume in pod(plan())["volumes"] if "kubelet" in volume["name"]]
+
+
+@pytest.mark.parametrize(
+    ("more", "drop_in", "words"),
+    [("agent: {privileged: false}", False, "needs agents that are privileged"), ("", True, "needs a manager")],
+)
+def test_pools_are_refused_where_they_cannot_be_served(more: str, drop_in: bool, words: str) -> None:
+    with pytest.raises(ConfigurationError, match=words):
+        reading.read(POOLS + more, source="test", drop_in=drop_in)
 
 
 # -- pods --------------------------------------------------------------------------------------------------------------

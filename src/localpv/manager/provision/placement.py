@@ -32,12 +32,13 @@ def choose(
     node_of: Callable[[str], Node | None],
     selected: str = "",
     assumed: AssumeCache,
+    pool_name: str = "",
     only: LocalPool | None = None,
 ) -> LocalPool | NoPlace:
     """The pool; with `selected` of that node, with `only` none but that one. `assumed` are bytes on their way."""
     if selected and node_of(selected) is None:
         return NoPlace(f"node {selected} does not exist")
-    pools = [*ledger.of_class(storage_class.key)]
+    pools = [pool for pool in ledger.of_class(storage_class.key) if pool_name in ("", pool.spec.pool_name)]
     if selected:
         pools = [pool for pool in pools if pool.spec.node_name == selected]
         if not pools:

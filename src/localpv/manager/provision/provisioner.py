@@ -113,6 +113,7 @@ class Provisioner:
             node_of=self._nodes.get,
             selected=selected,
             assumed=self._assumed,
+            pool_name=wanted.pool_name,
             only=only,
         )
         if isinstance(pool, NoPlace):

@@ -13,9 +13,11 @@ from localpv.config.settings import ClassSettings
 from localpv.errors import ConfigurationError
 from localpv.volume import fit
 
-FS_TYPE = f"{well_known.CSI_PREFIX}fstype"
+STANDARD_FS_TYPE = f"{well_known.CSI_PREFIX}fstype"
+FS_TYPE = "fsType"
 MKFS_OPTIONS = "mkfsOptions"
-PARAMETERS = (FS_TYPE, MKFS_OPTIONS)
+POOL = "pool"
+PARAMETERS = (STANDARD_FS_TYPE, FS_TYPE, MKFS_OPTIONS, POOL)
 """What a class can say. Others that begin as the first are meant for all drivers, and are not ours to refuse."""
 
 FS_TYPES = ("ext4", "xfs", "btrfs")
@@ -47,6 +49,9 @@ class Request:
     wipe_method: tuple[str, ...]
     """As the class is configured; empty for the pool's own way."""
 
+    pool_name: str
+    """The one pool that will do; empty for any of the class."""
+
     source: DataSource | None
 
 
@@ -67,7 +72,12 @@ def read(claim: PersistentVolumeClaim, storage_class: StorageClass, settings: Cl
     mode = claim.spec.volume_mode or VolumeMode.FILESYSTEM.value
     fs_type = ""
     if mode == VolumeMode.FILESYSTEM:
-        fs_type = parameters.get(FS_TYPE) or (settings.fs_type if settings else "") or DEFAULT_FS_TYPE
+        fs_type = (
+            parameters.get(STANDARD_FS_TYPE)
+            or parameters.get(FS_TYPE)
+            or (settings.fs_type if settings else "")
+            or DEFAULT_FS_TYPE
+        )
         if fs_type not in FS_TYPES:
             raise Refused(f"file system {fs_type!r} is not known", hint=f"there are {', '.join(FS_TYPES)}")
     size = -(-fit.wanted(claim) // NANO)
@@ -82,6 +92,7 @@ def read(claim: PersistentVolumeClaim, storage_class: StorageClass, settings: Cl
         fs_type=fs_type,
         attributes={MKFS_OPTIONS: options} if options and fs_type else {},
         wipe_method=cleaner.method if cleaner is not None else (),
+        pool_name=parameters.get(POOL, ""),
         source=claim.spec.data_source_ref or claim.spec.data_source,
     )
 
