@@ -37,7 +37,7 @@ MAX_CALLS: Final = 128
 """Calls that run at the same time; more are told to come again."""
 
 MAX_BUFFERED_BYTES: Final = 16 << 20
-"""Of requests that have not come to their end, on all connections."""
+"""Of requests that have not come to their end, and answers that have not been taken, on all connections."""
 
 REQUEST_SECONDS: Final = 30.0
 """In which a request must have come to its end, and in which its answer must have been taken."""
@@ -171,7 +171,7 @@ def _remove_left_behind(path: Path) -> None:
 
 
 class _Call:
-    __slots__ = ("body", "deadline", "handler", "limit", "stream_id", "task")
+    __slots__ = ("body", "deadline", "handler", "held_bytes", "limit", "stream_id", "task")
 
     def __init__(self, stream_id: int, handler: tuple[Handler, str, str], deadline: float) -> None:
         self.stream_id = stream_id
@@ -179,6 +179,8 @@ class _Call:
         self.deadline = deadline
         """When its caller stops waiting, on the clock of the loop."""
         self.body = bytearray()
+        self.held_bytes = 0
+        """Of the request or the answer, whichever is held in memory now."""
         self.task: asyncio.Task[None] | None = None
         self.limit: asyncio.TimerHandle | None = None
         """Ends it while it comes in and while its answer goes out."""
@@ -245,7 +247,7 @@ class _ServerConnection(Connection):
         if call.task is not None:
             return
         call.body += data
-        self._server.buffered_bytes += len(data)
+        self._hold(call, len(call.body))
         if len(call.body) > MAX_MESSAGE_BYTES + PREFIX_BYTES:
             self._refuse(call.stream_id, Code.RESOURCE_EXHAUSTED, f"more than {MAX_MESSAGE_BYTES} bytes in a message")
         elif self._server.buffered_bytes > MAX_BUFFERED_BYTES:
@@ -260,11 +262,14 @@ class _ServerConnection(Connection):
         handler, request_type, response_type = call.handler
         try:
             message = _unframed(call.body)
-            self._free(call)
+            self._hold(call, 0)
+            call.body = bytearray()
             async with asyncio.timeout_at(call.deadline) as limit:
                 answer = codec.encode(response_type, await handler(codec.decode(request_type, message)))
             if len(answer) > MAX_MESSAGE_BYTES:
                 raise RpcError(Code.RESOURCE_EXHAUSTED, f"the answer has more than {MAX_MESSAGE_BYTES} bytes")
+            if self._server.buffered_bytes + len(answer) > MAX_BUFFERED_BYTES:
+                raise RpcError(Code.RESOURCE_EXHAUSTED, "too much in all answers that nobody takes")
         except RpcError as error:
             return self._refuse(call.stream_id, error.code, error.message)
         except codec.Malformed as reason:
@@ -285,6 +290,7 @@ class _ServerConnection(Connection):
         self.http2.send_headers(call.stream_id, [(":status", "200"), ("content-type", "application/grpc")])
         call.limit = asyncio.get_running_loop().call_later(REQUEST_SECONDS, self._give_up, call)
         call.task = None
+        self._hold(call, len(answer))
         self.send(call.stream_id, answer, status.trailers(Code.OK))
         return None
 
@@ -321,15 +327,16 @@ class _ServerConnection(Connection):
         if self.calls.pop(call.stream_id, None) is None:
             return
         self._server.calls -= 1
-        self._free(call)
+        self._hold(call, 0)
         if call.limit is not None:
             call.limit.cancel()
         if call.task is not None:
             call.task.cancel()
 
-    def _free(self, call: _Call) -> None:
-        self._server.buffered_bytes -= len(call.body)
-        call.body = bytearray()
+    def _hold(self, call: _Call, size: int) -> None:
+        if call.stream_id in self.calls or not size:
+            self._server.buffered_bytes += size - call.held_bytes
+            call.held_bytes = size
 
 
 def _unframed(body: bytearray) -> bytes:
