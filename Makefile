@@ -44,7 +44,7 @@ steady: setup-programs ## Run a suite again and again beside other work, to find
 	@$(PYTHON) tools/steady.py --runs $(RUNS) $(SUITE)
 
 setup-programs: setup
-	@$(PYTHON) -m tests.kubernetes.build kubectl informer csi-sanity
+	@$(PYTHON) -m tests.kubernetes.build kubectl informer csi-sanity csi-peer
 
 test-kubernetes: kubernetes-contract kubernetes-placing kubernetes-manager kubernetes-workloads kubernetes-cluster ## Run the contract and all that needs a cluster on a real Kubernetes (as root)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 HERE = Path(__file__).parent
-WAITING = {"e2e": 3.0, "pods": 3.0, "journey": 0.7, "engine": 0.7, "workloads": 0.3, "placing": 0.2}
+WAITING = {"e2e": 3.0, "pods": 3.0, "journey": 0.7, "engine": 0.7, "csi": 0.5, "workloads": 0.3, "placing": 0.2}
 """Seconds that a test of these folders takes, about, most of which it waits: for pods, other processes, the server."""
 
 LONG = {"test_stress.py": 30.0, "test_leaks.py": 20.0, "test_kinds.py": 0.5}

@@ -43,7 +43,9 @@ class Ring:
         return [sys.executable, "-m", "pytest", *workers, *marked, *without, *self.folders, *arguments]
 
 
-ALL = Ring("all rings", ("tests/pods", "tests/e2e", *DEVICES, "tests/engine", "tests/clients", *QUICK), WORKERS)
+ALL = Ring(
+    "all rings", ("tests/pods", "tests/e2e", *DEVICES, "tests/csi", "tests/engine", "tests/clients", *QUICK), WORKERS
+)
 """Those that run alone come last."""
 
 SHARING = replace(ALL, name="rings that share the machine", marked="not alone")

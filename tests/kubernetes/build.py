@@ -27,6 +27,7 @@ PACKAGES = {
     "agnhost": "k8s.io/kubernetes/test/images/agnhost",
     "nnp": "./nnp",
     "csi-sanity": "github.com/kubernetes-csi/csi-test/v5/cmd/csi-sanity",
+    "csi-peer": "./peer",
 }
 """The programs that can be built. Distributions still ship an etcd 3.4 without the progress requests that
 kube-apiserver needs for watches with initial events, so etcd is among them."""
@@ -34,7 +35,7 @@ kube-apiserver needs for watches with initial events, so etcd is among them."""
 CONFORMANCE = ("e2e", "ginkgo", "agnhost", "nnp")
 """Kubernetes' own tests, what runs them, and programs inside of their pods; built when they are named."""
 
-MODULES = {"helm": MODULE / "helm", "csi-sanity": MODULE / "csi"}
+MODULES = {"helm": MODULE / "helm", "csi-sanity": MODULE / "csi", "csi-peer": MODULE / "csi"}
 """Programs with a go.mod of their own: they are made of other versions of what Kubernetes is made of."""
 
 TIMEOUT_SECONDS = 1800
@@ -79,6 +80,9 @@ def place(name: str) -> Path:
             return cache() / f"helm-{helm_version()}"
         case "csi-sanity":
             return cache() / f"csi-sanity-{sanity_version()}"
+        case "csi-peer":
+            main = hashlib.sha256((MODULE / "csi" / "peer" / "main.go").read_bytes()).hexdigest()[:12]
+            return cache() / f"csi-peer-{main}"
         case "e2e":
             # Made of the release and of a main of our own; ginkgo runs what is called .test.
             main = hashlib.sha256((MODULE / "e2e" / "main.go").read_bytes()).hexdigest()[:12]

@@ -2,7 +2,8 @@
 
 A message is a dictionary by the names of its fields. Whole numbers are int, values of an enumeration are their names
 (or an int that has none), and what is absent or zero is not there; only of fields that exclude each other the one that
-was sent is there even when empty. Bytes are written as Go writes them: fields by number, keys of maps in order.
+was sent is there even when empty. Bytes are written as Go writes them: fields by number, those that exclude each other
+last, keys of maps in order.
 """
 
 from __future__ import annotations
@@ -58,7 +59,9 @@ def _facts() -> _Facts:
 @cache
 def _fields(name: str) -> dict[int, _Field]:
     facts = msgspec.json.decode(_facts().messages[name], type=dict[int, list[str]])
-    return {number: _Field(number, *field) for number, field in facts.items()}
+    fields = [_Field(number, *field) for number, field in facts.items()]
+    fields.sort(key=lambda field: (bool(field.excludes), field.number))  # as Go writes them
+    return {field.number: field for field in fields}
 
 
 @cache
