@@ -184,7 +184,7 @@ class InFolder:
 
 
 @dataclass
-class Hands:
+class Executor:
     """Wipes the disk piece by piece; each is an act."""
 
     process: Process
@@ -320,7 +320,7 @@ class World:
             scope=CleaningScope(node=NODE),
             records=records,
             classes=lambda: self.configuration.classes,
-            hands=Hands(process),
+            executor=Executor(process),
             state_folder=self.folder,
             clock=self.clock,
         )

@@ -13,7 +13,7 @@ import msgspec
 from tests.loops import Lent
 
 from localpv.agent.clean.cleaner import Cleaner
-from localpv.agent.clean.host_executor import HostHands
+from localpv.agent.clean.host_executor import HostExecutor
 from localpv.agent.clean.reconciler import CleaningScope, Limits
 from localpv.api.kinds.localdisk import (
     Cleaning,
@@ -77,8 +77,8 @@ class Machine:
     def classes(self) -> Mapping[str, ClassSettings]:
         return {CLASS: self.settings}
 
-    def hands(self) -> HostHands:
-        return HostHands(
+    def executor(self) -> HostExecutor:
+        return HostExecutor(
             workers=self.workers,
             devices=self.devices,
             mounts=self.mounts,
@@ -93,7 +93,7 @@ class Machine:
             scope=CleaningScope(node=NODE),
             records=self.records,
             classes=self.classes,
-            hands=self.hands(),
+            executor=self.executor(),
             state_folder=self.folder / "state",
             limits=limits,
             recorder=Cleanings(to=events),

@@ -200,15 +200,15 @@ async def test_what_comes_in_the_place_of_a_volume_after_the_look_is_not_emptied
         (volume / "precious").write_text("of the machine, below the mount")
         machine.mount("tmpfs", volume, "-t", "tmpfs")
     disk = await machine.record("vol", recorded)
-    hands = machine.hands()
-    target = await hands.look(disk, paths.find(disk, machine.settings))
+    executor = machine.executor()
+    target = await executor.look(disk, paths.find(disk, machine.settings))
     if recorded is DiskKind.MOUNT_POINT:
         machine.unmount(volume)
     else:
         machine.mount("tmpfs", volume, "-t", "tmpfs")
         (volume / "precious").write_text("of whoever mounted it")
     with pytest.raises(errors.DeviceChanged):
-        await hands.clean(target, plans.Empty(), on_progress=lambda progress: None)
+        await executor.clean(target, plans.Empty(), on_progress=lambda progress: None)
     assert (volume / "precious").exists()
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from tests import forked_programs
 from tests.contract import wire
 
-from localpv.engine.kubelet.paths import Places
+from localpv.engine.kubelet.paths import KubeletPaths
 from localpv.testing.waiting import PATIENCE_SECONDS
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -42,7 +42,7 @@ class Machine:
         """Use this data folder from the next start on."""
         self.data = Path(os.path.realpath(folder))
         self.node = self.data / "node"
-        self.run_folder = Places.of(self.data).run
+        self.run_folder = KubeletPaths.of(self.data).run
 
     def start(self, *options: str) -> None:
         shared = ("--data", str(self.data), "--node", NODE, "--listen", "127.0.0.1:0")

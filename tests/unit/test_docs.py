@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import fnmatch
 import re
 import sys
@@ -174,6 +175,8 @@ ENDS = {path.name for path in ROOT.iterdir()} | {
 
 FIRST = {*(path.name for path in FOLDERS), *(path.name for path in generate_docs.SOURCE.iterdir() if path.is_dir())}
 
+MODULES = {path.stem for path in generate_docs.SOURCE.rglob("*") if path.suffix == ".py" or path.is_dir()}
+
 
 def paths_named(text: str) -> set[str]:
     """What stands in code and can only be a file or folder of ours: a module, or something below one of our folders."""
@@ -205,6 +208,16 @@ def test_a_path_that_does_not_exist_is_noticed_wherever_it_begins() -> None:
     assert missing(paths_named(text)) == sorted(re.findall(r"`([^`]+)`", text))
     there = "`host/wiper.py`, `wiper.py`, `agent/clean/*.py`, `tests/unit/`, `src/localpv/errors.py`, `mutants.tsv`"
     assert missing(paths_named(there)) == []
+
+
+@pytest.mark.parametrize(
+    "folder", sorted({path.parent for path in generate_docs.SOURCE.rglob("*.py")}), ids=lambda folder: folder.name
+)
+def test_every_module_that_a_package_says_it_has_exists(folder: Path) -> None:
+    package = ast.parse((folder / "__init__.py").read_text())
+    own = {node.name for node in package.body if isinstance(node, ast.FunctionDef)}
+    named = set(re.findall(r"`([a-z_]+)`", ast.get_docstring(package) or ""))
+    assert named - MODULES - own == set()
 
 
 @each_page

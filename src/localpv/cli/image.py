@@ -16,7 +16,7 @@ from localpv.cli import options, tables
 
 if TYPE_CHECKING:
     from localpv.engine.kubelet.images.store import Image, Images
-    from localpv.engine.kubelet.paths import Places
+    from localpv.engine.kubelet.paths import KubeletPaths
 
 Column = tables.Column[tuple[str, "Image"]]
 _SHORT_ID = 12
@@ -28,16 +28,16 @@ _SHORT_ID = 12
 def image(context: click.Context, data: Path | None) -> None:
     """Import, list and remove the images that pods of this machine run from."""
     from localpv.cli.main import default_data
-    from localpv.engine.kubelet.paths import Places
+    from localpv.engine.kubelet.paths import KubeletPaths
 
-    context.obj = Places.of(data or default_data())
+    context.obj = KubeletPaths.of(data or default_data())
 
 
 @image.command("import")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.argument("name", default="")
 @click.pass_obj
-def import_(places: Places, file: Path, name: str) -> None:
+def import_(paths: KubeletPaths, file: Path, name: str) -> None:
     """Take an archive: an OCI layout or what `docker save` writes, as a tar file, compressed or not.
 
     NAME replaces the name that the archive gives its image.
@@ -46,7 +46,7 @@ def import_(places: Places, file: Path, name: str) -> None:
 
     if os.geteuid() != 0:
         raise errors.ConfigurationError("images are imported by root", hint="their files belong to many users")
-    images = _images(places)
+    images = _images(paths)
     images.folder.mkdir(parents=True, exist_ok=True)
     for reference, loaded in archives.load(file, images, name=name):
         click.echo(f"{reference.short} {loaded.id}")
@@ -54,7 +54,7 @@ def import_(places: Places, file: Path, name: str) -> None:
 
 @image.command("list")
 @click.pass_obj
-def list_(places: Places) -> None:
+def list_(paths: KubeletPaths) -> None:
     """Show the images, by name."""
     from localpv.engine.kubelet.images import store
 
@@ -65,7 +65,7 @@ def list_(places: Places) -> None:
         # Images that are made to be the same each time, as our busybox, carry the beginning of time.
         Column("CREATED", lambda row: "" if row[1].created.startswith("1970-") else row[1].created[:10]),
     )
-    found = _images(places).names()
+    found = _images(paths).names()
     if not found:
         click.echo("No images. `localpv up` brings busybox; others come with `localpv image import FILE`.", err=True)
         return
@@ -75,16 +75,16 @@ def list_(places: Places) -> None:
 @image.command()
 @click.argument("name")
 @click.pass_obj
-def remove(places: Places, name: str) -> None:
+def remove(paths: KubeletPaths, name: str) -> None:
     """Remove an image by its name; refused while a container runs from it."""
     from localpv.engine.kubelet import records
 
-    used = frozenset(records.used_images(places.containers))
-    gone = _images(places).remove(name, used=lambda one: one.id in used)
+    used = frozenset(records.used_images(paths.containers))
+    gone = _images(paths).remove(name, used=lambda one: one.id in used)
     click.echo(f"removed {name} {gone.id}")
 
 
-def _images(places: Places) -> Images:
+def _images(paths: KubeletPaths) -> Images:
     from localpv.engine.kubelet.images.store import Images
 
-    return Images(places.images)
+    return Images(paths.images)

@@ -10,7 +10,7 @@ from localpv.disk import labels
 from localpv.manager.publish import ownership
 
 
-class View:
+class DiskIndex:
     """Disks by name, and their names by node, class and path."""
 
     def __init__(self) -> None:

@@ -9,7 +9,7 @@ from localpv.api.kinds.volumes import StorageClass
 from localpv.config.settings import Configuration
 
 
-class Surroundings(Protocol):
+class Listers(Protocol):
     @property
     def configuration(self) -> Configuration:
         """The configuration in force."""

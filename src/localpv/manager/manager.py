@@ -23,10 +23,10 @@ from localpv.config.settings import Configuration
 from localpv.disk import labels
 from localpv.disk.records import Records
 from localpv.manager.agents import HasLooked, nobody
-from localpv.manager.disk_index import View
+from localpv.manager.disk_index import DiskIndex
 from localpv.manager.nodes import Nodes, OneNode
 from localpv.manager.publish import adoption, names, ownership
-from localpv.manager.publish.class_warnings import Cautions
+from localpv.manager.publish.class_warnings import ClassWarnings
 from localpv.manager.publish.publisher import Publisher
 from localpv.manager.publish.startup_taint import Taints
 from localpv.manager.release import jobs as jobs_of_cleaning
@@ -89,7 +89,7 @@ class Manager:
         self._clock = clock
         self._node = node
         self._client = client
-        self._disks = View()
+        self._disks = DiskIndex()
         label = names.node_label(node) if node else ""
         self._volumes = ApiVolumes(client, informers=informers, clock=clock, node_label=label)
         self._one_node = OneNode(client.objects(Node), node, clock=clock) if node else None
@@ -97,11 +97,11 @@ class Manager:
         self._classes = informers.informer(StorageClass)
         self._recorder = recorder or Publications(to=ApiRecorder(client, component="localpv-manager", clock=clock))
         conditions = DiskConditions(records=records, recorder=self._recorder, clock=clock)
-        self._cautions = Cautions(conditions=conditions, recorder=self._recorder, surroundings=self)
+        self._class_warnings = ClassWarnings(conditions=conditions, recorder=self._recorder, listers=self)
         self._publisher = Publisher(
             records=records,
             volumes=self._volumes,
-            surroundings=self,
+            listers=self,
             conditions=conditions,
             recorder=self._recorder,
         )
@@ -109,7 +109,7 @@ class Manager:
             records=records,
             volumes=self._volumes,
             owns=ownership.owns,
-            surroundings=self,
+            listers=self,
             conditions=conditions,
             recorder=self._recorder,
             clock=clock,
@@ -121,13 +121,13 @@ class Manager:
             nodes=self._nodes,
             is_ours=self._is_ours,
             remembers=self._remembers,
-            surroundings=self,
+            listers=self,
             recorder=self._recorder,
             clock=clock,
         )
         self._holding = Holding(volumes=self._volumes, disk_of=self._disks.of_volume, recorder=self._recorder)
         self._taints = Taints(
-            client, nodes=self._nodes, disks=self._disks.of_node, has_looked=scope.has_looked, surroundings=self
+            client, nodes=self._nodes, disks=self._disks.of_node, has_looked=scope.has_looked, listers=self
         )
         self._queue: WorkQueue[str] = WorkQueue(clock=clock, observer=observe("manager"))
         self._held: WorkQueue[str] = WorkQueue(clock=clock, observer=observe("held"))
@@ -142,7 +142,7 @@ class Manager:
         self._synced = asyncio.Event()
         self._ready = asyncio.Event()
 
-    # What publishing and releasing see of the surroundings.
+    # What publishing and releasing see beside disks and volumes.
 
     def storage_class(self, name: str) -> StorageClass | None:
         return self._classes.get(name)
@@ -219,7 +219,7 @@ class Manager:
         again = await self._jobs.step(name, disk) if self._jobs is not None else None
         if disk is None:
             return Done()
-        disk = await self._cautions.step(disk)
+        disk = await self._class_warnings.step(disk)
         belongs = disk.spec.volume is not None and bool(disk.spec.volume.uid)
         if belongs or disk.spec.clean is not None:
             outcome = await self._releaser.step(disk)

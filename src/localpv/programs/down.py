@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from localpv import errors
-from localpv.engine.kubelet.paths import Places
+from localpv.engine.kubelet.paths import KubeletPaths
 from localpv.engine.kubelet.shutdown import Shutdown
 from localpv.engine.kubelet.volumes import host_parts
 from localpv.engine.kubelet.volumes.volume_manager import Teardown
@@ -97,7 +97,7 @@ def locked(data: Path) -> Iterator[None]:
 
 async def mounted(data: Path) -> list[str]:
     """Everything that is mounted below the data folder or the folder for its mounts."""
-    table, folders = await KernelMounts().table(), {Path(os.path.realpath(data)), Places.of(data).run}
+    table, folders = await KernelMounts().table(), {Path(os.path.realpath(data)), KubeletPaths.of(data).run}
     return sorted({str(mount.mount_point) for folder in folders for mount in table.below(folder)})
 
 
@@ -106,13 +106,13 @@ async def _end(data: Path, stored: Stored, grace_seconds: float | None, say: Say
     workers = Workers()
     kernel = host_parts.on_this_machine(workers=workers)
 
-    async def end(places: Places) -> list[str]:
+    async def end(paths: KubeletPaths) -> list[str]:
         ending = Shutdown(
-            places=places,
-            containers=RuncContainers(state=places.runtime, workers=workers),
+            paths=paths,
+            containers=RuncContainers(state=paths.runtime, workers=workers),
             sandboxes=KernelSandboxes(workers=workers),
             layers=KernelLayers(workers=workers),
-            volumes=Teardown.below(places.layout, host=kernel),
+            volumes=Teardown.below(paths.layout, host=kernel),
             pods=stored.pods,
             clock=SystemClock(),
             say=say,
@@ -120,7 +120,7 @@ async def _end(data: Path, stored: Stored, grace_seconds: float | None, say: Say
         )
         return [*await ending.run()]
 
-    before = Places.before(data)
+    before = KubeletPaths.before(data)
     if before.runtime.is_dir() and os.listdir(before.runtime):
         # Pods of an earlier version come first, and alone: records do not say where their containers are, and no
         # engine of this version has started beside them.
@@ -137,4 +137,4 @@ async def _end(data: Path, stored: Stored, grace_seconds: float | None, say: Say
             await tearing.tear_down(uid)
         except errors.HostError as error:
             failed.append(f"pod {uid}: {error.message}")
-    return [*failed, *await end(Places.of(data))]
+    return [*failed, *await end(KubeletPaths.of(data))]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from localpv.agent.clean.cleaner import Cleaner
-from localpv.agent.clean.host_executor import HostHands
+from localpv.agent.clean.host_executor import HostExecutor
 from localpv.agent.clean.reconciler import CleaningScope
 from localpv.agent.discover.discovery import Discovery, HostView
 from localpv.agent.pools.pools import Pools
@@ -154,7 +154,7 @@ def cleaner(
         scope=CleaningScope(node=node, only=only, ours=ours),
         records=records,
         classes=lambda: configured.current.classes,
-        hands=HostHands(
+        executor=HostExecutor(
             workers=workers,
             devices=devices,
             mounts=mounts,

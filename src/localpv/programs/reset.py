@@ -17,7 +17,7 @@ from pathlib import Path
 from localpv import errors
 from localpv.api.kinds.volumes import PersistentVolume
 from localpv.engine.kubelet import access
-from localpv.engine.kubelet.paths import FOLDER, RUN_FOLDER, Places
+from localpv.engine.kubelet.paths import FOLDER, RUN_FOLDER, KubeletPaths
 from localpv.engine.kubelet.records import Records
 from localpv.engine.kubelet.volumes.identity_check import identity_of
 from localpv.host.marks import FILE, DiskMarks, Mark
@@ -65,14 +65,14 @@ async def look(data: Path) -> Plan:
 async def run(data: Path, *, say: Say) -> None:
     """Remove it all. What is gone already is no error."""
     folder, trees = Path(os.path.realpath(data)), KernelTrees(workers=Workers(), mounts=KernelMounts())
-    places = Places.of(data)
+    paths = KubeletPaths.of(data)
     _refuse_others_folder(data)
     with down.locked(data):
         await _refuse_users(data)  # once more: a person may have thought about the question for an hour
         await _mark(stored.read(data).volumes, say=say)
         (folder / serving.RESET_BEGUN).touch()
-        if places.run.exists():
-            await _remove(places.run, inside=places.run.parent, trees=trees)
+        if paths.run.exists():
+            await _remove(paths.run, inside=paths.run.parent, trees=trees)
         for name in OWN:
             await _remove(folder / name, inside=folder, trees=trees)
     if left := _entries(folder):
@@ -97,15 +97,13 @@ def _refuse_others_folder(data: Path) -> None:
 
 async def _refuse_users(data: Path) -> None:
     reasons = []
-    for places in (Places.of(data), Places.before(data)):
-        records = Records(places)
+    for paths in (KubeletPaths.of(data), KubeletPaths.before(data)):
+        records = Records(paths)
         records.load()
-        pods = access.running(records, RuncContainers(state=places.runtime, workers=Workers()))
+        pods = access.running(records, RuncContainers(state=paths.runtime, workers=Workers()))
         reasons += [f"pod {name} runs" for name in pods.values()]
-        reasons += [
-            f"container {id_} is there" for id_ in _entries(places.runtime) if id_.partition(".")[0] not in pods
-        ]
-        reasons += [f"the device of volume {name} is held" for name in _entries(places.layout.global_maps)]
+        reasons += [f"container {id_} is there" for id_ in _entries(paths.runtime) if id_.partition(".")[0] not in pods]
+        reasons += [f"the device of volume {name} is held" for name in _entries(paths.layout.global_maps)]
     reasons += [f"{place} is mounted" for place in await down.mounted(data)]
     if reasons:
         more = f", and {len(reasons) - 5} more" if len(reasons) > 5 else ""
@@ -117,7 +115,7 @@ async def _refuse_users(data: Path) -> None:
 
 def _removes(data: Path) -> list[str]:
     shown = [f"{data / name}: {what}" for name, what in OWN.items() if what and os.path.lexists(data / name)]
-    run = Places.of(data).run
+    run = KubeletPaths.of(data).run
     return [*shown, f"{run}: the folder for mounts, in which nothing is mounted"] if run.exists() else shown
 
 

@@ -18,7 +18,7 @@ from localpv.engine.kubelet.container_start import ContainerRuntime, NodeFacts
 from localpv.engine.kubelet.images import store
 from localpv.engine.kubelet.images.store import Images
 from localpv.engine.kubelet.node_status import NodeKeeper
-from localpv.engine.kubelet.paths import Places
+from localpv.engine.kubelet.paths import KubeletPaths
 from localpv.engine.kubelet.runner import PodRunner
 from localpv.engine.kubelet.volumes import csi_expander, host_parts
 from localpv.engine.kubelet.volumes.claims import ApiLookup
@@ -52,11 +52,11 @@ async def add_to(
     observed: Observed,
 ) -> PodAccess | None:
     """Add what runs pods to the components of a process; None where it cannot, which the log and the Node tell."""
-    places = Places.of(data)
-    places.root.mkdir(parents=True, exist_ok=True, mode=0o750)
+    paths = KubeletPaths.of(data)
+    paths.root.mkdir(parents=True, exist_ok=True, mode=0o750)
     workers = Workers()
-    containers = RuncContainers(state=places.runtime, workers=workers)
-    here = node_status.read_machine(places.root, runtime=await containers.version())
+    containers = RuncContainers(state=paths.runtime, workers=workers)
+    here = node_status.read_machine(paths.root, runtime=await containers.version())
 
     def missing() -> tuple[str, ...]:
         return containers.missing() if os.geteuid() == 0 else (node_status.ROOT, *containers.missing())
@@ -67,8 +67,8 @@ async def add_to(
         log.warning("pods do not run on this machine: %s", node_status.lacking(lacking))
         return None
     _refuse_mounts_of_before(data)
-    places.make()
-    images = Images(places.images)
+    paths.make()
+    images = Images(paths.images)
     if await store.ensure_busybox(images) is None:
         log.warning("no busybox image: install the package busybox-static, or import one")
     recorder = ApiRecorder(client, component="localpv", clock=clock)
@@ -77,15 +77,15 @@ async def add_to(
     plugins = CsiPlugins(
         client,
         node=node,
-        registry=places.layout.registry,
+        registry=paths.layout.registry,
         connect=_connect,
         watch=KernelFolders(workers=workers).changes,
         clock=clock,
         on_registered=swept.add,
     )
     volumes = PodVolumes(
-        root=places.run,
-        disk=places.root,
+        root=paths.run,
+        disk=paths.root,
         host=host_parts.on_this_machine(workers=workers),
         lookup=lookup,
         on_event=lambda pod, reason, message, warning: recorder.event(pod, reason, message, warning=warning),
@@ -106,7 +106,7 @@ async def add_to(
         informer=informers.informer(Pod, Selection(fields=f"spec.nodeName={node}")),
         node=NodeFacts(name=node, host_ip=here.address, boot=here.boot_id, capacity=here.capacity()),
         runtime=ContainerRuntime(
-            places=places,
+            paths=paths,
             images=images,
             containers=containers,
             sandboxes=KernelSandboxes(workers=workers),
@@ -135,7 +135,7 @@ async def add_to(
     group.add("volumes of CSI drivers", Controller("sweep", sweep, queue=swept, clock=clock).run)
     group.add("events of pods", recorder.run)
     group.add("pods", runner.run, ready=runner.pods.wait_synced)
-    return PodAccess(records=runner.records, containers=containers, places=places)
+    return PodAccess(records=runner.records, containers=containers, paths=paths)
 
 
 def _connect(path: Path) -> Calls:
@@ -147,7 +147,7 @@ def _connect(path: Path) -> Calls:
 
 def _refuse_mounts_of_before(data: Path) -> None:
     """Earlier versions mounted volumes below the data folder, and their pods may still run there."""
-    before = Places.before(data)
+    before = KubeletPaths.before(data)
     with open("/proc/self/mountinfo", "rb") as table:
         mounted = mounts.parse(table.read())
     if found := [one for pods in (before.pods, before.root / "plugins") for one in mounted.below(pods)]:

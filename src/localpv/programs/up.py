@@ -15,7 +15,7 @@ from localpv.client import config as connections
 from localpv.client.client import Client
 from localpv.disk.records.api import ApiRecords
 from localpv.engine.apiserver.server import ApiServer, Settings
-from localpv.engine.kubelet.paths import Places
+from localpv.engine.kubelet.paths import KubeletPaths
 from localpv.engine.scheduler.consumers import Consumers
 from localpv.programs import (
     binding,
@@ -84,7 +84,7 @@ async def run(settings: Settings, *, config: Path | None, with_demo: bool, on_te
             )
             if access is not None:
                 server.look_into_pods_with(access)
-            kubelet = Places.of(settings.data).run if access is not None else None
+            kubelet = KubeletPaths.of(settings.data).run if access is not None else None
             await _add_the_circle(group, informers, settings, folder, observed, kubelet)
             if with_demo and access is not None:
                 group.add("demo", lambda: demo.stay(client))

@@ -314,7 +314,7 @@ def settings(**more: Any) -> ClassSettings:
 
 
 @dataclass
-class Surroundings:
+class Listers:
     configuration: Configuration = field(default_factory=lambda: Configuration(classes={CLASS: settings()}))
     classes: dict[str, StorageClass] = field(default_factory=lambda: {CLASS: a_class()})
     nodes: dict[str, Node] = field(default_factory=lambda: {NODE: a_node()})
@@ -336,9 +336,9 @@ class World:
         self.volumes = FakeVolumes(self.weather)
         self.events = FakeEvents()
         self.figures = FakeFigures(self.events)
-        self.surroundings = Surroundings()
+        self.listers = Listers()
         if configured:
-            self.surroundings.configuration = Configuration(classes={CLASS: settings(**configured)})
+            self.listers.configuration = Configuration(classes={CLASS: settings(**configured)})
         self.fits = True
         self.missing = False
         self.dirty = ""
@@ -366,7 +366,7 @@ class World:
         shared: dict[str, Any] = {
             "records": self.records,
             "volumes": self.volumes,
-            "surroundings": self.surroundings,
+            "listers": self.listers,
             "conditions": conditions,
             "recorder": self.figures,
         }

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from localpv.agent.clean.executor import Hands
+from localpv.agent.clean.executor import Executor
 from localpv.agent.clean.locks import Locks
-from localpv.agent.clean.reconciler import CleaningScope, Limits, Machine
+from localpv.agent.clean.reconciler import CleaningReconciler, CleaningScope, Limits
 from localpv.agent.clean.slots import Slots
 from localpv.api.kinds.localdisk import LocalDisk
 from localpv.config.settings import MOST_CLEANINGS_AT_ONCE, ClassSettings, Configuration
@@ -31,7 +31,7 @@ class Cleaner:
         scope: CleaningScope,
         records: Records,
         classes: Callable[[], Mapping[str, ClassSettings]],
-        hands: Hands,
+        executor: Executor,
         state_folder: Path,
         clock: Clock | None = None,
         recorder: Cleanings | None = None,
@@ -42,11 +42,11 @@ class Cleaner:
         self._records = records
         self._queue: WorkQueue[str] = WorkQueue(clock=clock, observer=observe("clean"))
         self._slots = Slots(limits.at_once, call=self._queue.add)
-        machine = Machine(
+        reconciler = CleaningReconciler(
             scope=scope,
             records=records,
             classes=classes,
-            hands=hands,
+            executor=executor,
             locks=Locks(state_folder / "locks"),
             slots=self._slots,
             clock=clock,
@@ -54,7 +54,7 @@ class Cleaner:
             limits=limits,
         )
         self._controller = Controller(
-            "clean", machine.step, queue=self._queue, clock=clock, workers=MOST_CLEANINGS_AT_ONCE + LOOKING
+            "clean", reconciler.step, queue=self._queue, clock=clock, workers=MOST_CLEANINGS_AT_ONCE + LOOKING
         )
 
     def configure(self, configuration: Configuration) -> None:

@@ -37,7 +37,7 @@ class Target:
     """Which directory was looked at."""
 
 
-class Hands(Protocol):
+class Executor(Protocol):
     """The machine as a cleaning sees it."""
 
     async def look(self, disk: LocalDisk, place: Place) -> Target:

@@ -1,4 +1,4 @@
-"""Hands on the real machine, made of the parts of `host`."""
+"""The executor on the real machine, made of the parts of `host`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from localpv.host.workers import Report, Workers
 LOOK_SECONDS = 10.0
 
 
-class HostHands:
+class HostExecutor:
     """Devices through `wiping`, directories through `trees`."""
 
     def __init__(

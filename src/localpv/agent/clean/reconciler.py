@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from localpv import errors
 from localpv.agent.clean import orders, paths, plans, states
-from localpv.agent.clean.executor import Hands, Target
+from localpv.agent.clean.executor import Executor, Target
 from localpv.agent.clean.locks import Held, Locks
 from localpv.agent.clean.progress import OrderChanged, Watched
 from localpv.agent.clean.slots import Slots
@@ -64,7 +64,7 @@ class CleaningScope:
     """Which records whose class or directory is not configured are not left to an agent that knows it."""
 
 
-class Machine:
+class CleaningReconciler:
     """Does what an order says, one step per call; any number of records at the same time."""
 
     def __init__(
@@ -73,7 +73,7 @@ class Machine:
         scope: CleaningScope,
         records: Records,
         classes: Callable[[], Mapping[str, ClassSettings]],
-        hands: Hands,
+        executor: Executor,
         locks: Locks,
         slots: Slots,
         clock: Clock,
@@ -81,7 +81,7 @@ class Machine:
         limits: Limits,
     ) -> None:
         self._scope, self._records, self._classes = scope, records, classes
-        self._hands, self._locks, self._slots = hands, locks, slots
+        self._executor, self._locks, self._slots = executor, locks, slots
         self._clock, self._recorder, self._limits = clock, recorder, limits
         self._patience: KeyedBackoff[str] = KeyedBackoff(first=1.0, most=15.0, jitter=0.1)
 
@@ -110,7 +110,7 @@ class Machine:
             settings = self._settings(disk)
             kind, mode = _kind(disk), disk.spec.volume_mode
             plan = plans.plan(order, settings, kind=kind, volume_mode=mode)
-            target = await self._hands.look(disk, paths.find(disk, settings))
+            target = await self._executor.look(disk, paths.find(disk, settings))
         except (errors.HostError, OSError) as error:
             self._forget(name)
             return await self._refuse(disk, order, error)
@@ -129,7 +129,7 @@ class Machine:
     ) -> Outcome:
         name = disk.metadata.name
         try:
-            users = await self._hands.users(target)
+            users = await self._executor.users(target)
         except (errors.HostError, OSError) as error:
             self._forget(name)
             return await self._refuse(disk, order, error)
@@ -163,7 +163,7 @@ class Machine:
             on_stall=lambda stalled: self._slots.lend() if stalled else self._slots.take_back(),
         )
         try:
-            await watched.run(lambda report: self._hands.clean(target, plan, on_progress=report))
+            await watched.run(lambda report: self._executor.clean(target, plan, on_progress=report))
         except Exception as error:
             why = _reason(error)
             if not isinstance(error, errors.LocalpvError | OSError):

@@ -20,10 +20,10 @@ from types import MappingProxyType
 from localpv import errors
 from localpv.agent.discover import candidate, phase, remains
 from localpv.agent.discover.entry import Place, Sighting
-from localpv.agent.discover.inventory import Roster
+from localpv.agent.discover.inventory import Inventory
 from localpv.agent.discover.keeper import Keeper
-from localpv.agent.discover.probe import NOTHING, Eyes
-from localpv.agent.discover.reconciler import AGAIN_SECONDS, SETTLE_SECONDS, Reconciler
+from localpv.agent.discover.probe import NOTHING, DiskProbe
+from localpv.agent.discover.reconciler import AGAIN_SECONDS, SETTLE_SECONDS, DiskReconciler
 from localpv.agent.discover.survey import Survey, Surveyor
 from localpv.agent.discover.triggers import Triggers
 from localpv.api.kinds.localdisk import LocalDisk
@@ -105,7 +105,7 @@ class Discovery:
         self._recorder = recorder or Discoveries()
         self._surveyor = Surveyor(folders=host.folders, mounts=host.mounts, workers=host.workers, belongs=self._belongs)
         self._devices = host.devices
-        self._eyes = Eyes(devices=host.devices, folders=host.folders, marks=host.marks, engine=engine)
+        self._probe = DiskProbe(devices=host.devices, folders=host.folders, marks=host.marks, engine=engine)
         self._keeper = Keeper(node=node, records=records, on_change=self._record_changed)
         self._triggers = Triggers(
             folders=host.folders,
@@ -114,12 +114,12 @@ class Discovery:
             survey=self._survey_soon,
             device=self._device_changed,
         )
-        self._roster = Roster()
-        self._reconciler = Reconciler(
+        self._inventory = Inventory()
+        self._reconciler = DiskReconciler(
             node=node,
             keeper=self._keeper,
-            roster=self._roster,
-            eyes=self._eyes,
+            inventory=self._inventory,
+            probe=self._probe,
             clock=clock,
             recorder=self._recorder,
             settle_seconds=settle_seconds,
@@ -163,7 +163,7 @@ class Discovery:
     @property
     def sightings(self) -> Mapping[Place, Sighting]:
         """What lies in the discovery directories."""
-        return self._roster.sightings
+        return self._inventory.sightings
 
     def configure(self, configuration: Configuration) -> None:
         """Let a new configuration take effect; classes that are in it no more included."""
@@ -172,21 +172,21 @@ class Discovery:
         for name in before.keys() | self._classes.keys():
             if before.get(name) != self._classes.get(name):
                 self._surveyed.discard(name)
-                for place in self._roster.of_class(name):
-                    self._roster.doubt(place)
+                for place in self._inventory.of_class(name):
+                    self._inventory.doubt(place)
                 self._surveys.add(name)
         self._triggers.watch({folder.mount_dir for each in self._classes.values() for folder in each.folders})
 
     def look_at_everything(self, *, also_volumes: bool = True) -> None:
         """Start a full round now, with or without the disks that volumes have."""
-        self._eyes.forget()
+        self._probe.forget()
         records = self._keeper.records
         for name in {*self._classes, *(place.storage_class for place in records)}:
             self._surveys.add(name)
         for place in {*self.sightings, *records}:
             record = records.get(place)
             if also_volumes or record is None or not (remains.taken(record) and record.status.eligible):
-                self._roster.doubt(place)
+                self._inventory.doubt(place)
                 self._looks.add(place)
 
     async def wait_looked(self) -> None:
@@ -234,7 +234,7 @@ class Discovery:
         for place, sighting in self.sightings.items():
             if event.lost or self._concerns(event, place, sighting):
                 ours = True
-                self._roster.doubt(place)
+                self._inventory.doubt(place)
                 self._looks.add_after(place, GATHER_SECONDS)
             elif sighting.entry.kind is FileKind.DANGLING_LINK:
                 ours = True
@@ -251,7 +251,7 @@ class Discovery:
             return True
         if sighting.entry.device is None:
             return False
-        device, name = self._roster.facts.get(place, NOTHING).device, os.path.basename(event.device_name)
+        device, name = self._inventory.facts.get(place, NOTHING).device, os.path.basename(event.device_name)
         return device is not None and bool(name) and (name == device.parent or name.startswith(device.kernel_name))
 
     async def _doubt_below(self, loop: str) -> Outcome:
@@ -259,16 +259,16 @@ class Discovery:
         else tells."""
         below = await self._devices.below(loop)
         for place, sighting in self.sightings.items():
-            device = self._roster.facts.get(place, NOTHING).device
+            device = self._inventory.facts.get(place, NOTHING).device
             had = device is not None and loop in device.holders
             if had is not (below is not None and below == sighting.entry.device):
-                self._roster.doubt(place)
+                self._inventory.doubt(place)
                 self._looks.add(place)
         return Done()
 
     def _record_changed(self, place: Place, before: LocalDisk | None, record: LocalDisk | None) -> None:
         if before is not None and remains.taken(before) and (record is None or not remains.taken(record)):
-            self._roster.doubt(place)  # what is known of it is from before it was cleaned
+            self._inventory.doubt(place)  # what is known of it is from before it was cleaned
             self._wake_duplicates()
         elif record is None:
             self._wake_duplicates()
@@ -319,12 +319,12 @@ class Discovery:
         self._surveyed.add(name)
         since = None if first else now
         recorded = {place for place in self._keeper.records if place.storage_class == name}
-        lost = (self._roster.of_class(name) | recorded) - survey.found.keys()
-        changed = {place for place, seen in survey.found.items() if self._roster.see(place, seen, since=since)}
+        lost = (self._inventory.of_class(name) | recorded) - survey.found.keys()
+        changed = {place for place, seen in survey.found.items() if self._inventory.see(place, seen, since=since)}
         for place in lost:
-            self._roster.lose(place)
+            self._inventory.lose(place)
         if changed or lost:
-            self._eyes.forget()
+            self._probe.forget()
         self._take_over_ignored(name, survey)
         for place in sorted({*changed, *lost, *self._remade(name), *(survey.found if first else ())}):
             self._looks.add(place)
@@ -341,10 +341,10 @@ class Discovery:
         old = self._clock.monotonic() - UDEV_PATIENCE_SECONDS
         self._recent = {device: told for device, told in self._recent.items() if told > old}
         if self._recent:
-            for place in self._roster.of_class(name):
+            for place in self._inventory.of_class(name):
                 sighting = self.sightings[place]
                 if sighting.mount is not None and sighting.mount.device in self._recent:
-                    self._roster.doubt(place)
+                    self._inventory.doubt(place)
                     yield place
 
     def _take_over_ignored(self, name: str, survey: Survey) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from localpv.agent.discover import candidate, remains
 from localpv.agent.discover.entry import Place, Sighting
 from localpv.agent.discover.identities import Index, recorded_in
-from localpv.agent.discover.inventory import Roster
+from localpv.agent.discover.inventory import Inventory
 from localpv.agent.discover.probe import Facts
 from localpv.api.kinds.localdisk import DiskKind, LocalDisk
 from localpv.disk import identity
@@ -20,28 +20,30 @@ from localpv.host.model.devices import BlockDevice
 _NOT_OFFERED = 2
 
 
-def stronger(place: Place, *, roster: Roster, records: Mapping[Place, LocalDisk], index: Index) -> str:
+def stronger(place: Place, *, inventory: Inventory, records: Mapping[Place, LocalDisk], index: Index) -> str:
     """Who else has this disk with a better right, in words; empty when nobody does."""
-    own, facts = roster.sightings.get(place), roster.facts.get(place)
+    own, facts = inventory.sightings.get(place), inventory.facts.get(place)
     if own is None or not own.target:
         return ""
-    for other in _others(place, own, facts, roster):
-        if _right(other, roster, records) < _right(place, roster, records):
+    for other in _others(place, own, facts, inventory):
+        if _right(other, inventory, records) < _right(place, inventory, records):
             return f"entry {other.entry} of class {other.storage_class}"
     for other in index.alike(facts.identity, directory=_is_directory(own)) if facts and facts.identity else ():
         record = records[other]
         # Its entry is gone or leads elsewhere, but a volume still has its data on the disk, or is about to get it.
         promised = remains.taken(record) or record.status.eligible
-        if other != place and promised and _is_disk_of(record, own, facts) and not _has_own(other, record, roster):
+        if other != place and promised and _is_disk_of(record, own, facts) and not _has_own(other, record, inventory):
             volume = f" (volume {record.spec.volume.name})" if record.spec.volume else ""
             return f"entry {other.entry} of class {other.storage_class}{volume}"
     return ""
 
 
-def unclean(place: Place, *, roster: Roster, records: Mapping[Place, LocalDisk], index: Index) -> LocalDisk | None:
+def unclean(
+    place: Place, *, inventory: Inventory, records: Mapping[Place, LocalDisk], index: Index
+) -> LocalDisk | None:
     """The record of another place by which a cleaning of this disk was begun and never ended well, if no volume has it
     and the disk was not cleaned since."""
-    own, facts = roster.sightings.get(place), roster.facts.get(place)
+    own, facts = inventory.sightings.get(place), inventory.facts.get(place)
     if own is None or facts is None or facts.identity is None:
         return None
     for other in index.alike(facts.identity, directory=_is_directory(own)):
@@ -53,19 +55,19 @@ def unclean(place: Place, *, roster: Roster, records: Mapping[Place, LocalDisk],
     return None
 
 
-def count_before(place: Place, group: str, *, roster: Roster, records: Mapping[Place, LocalDisk]) -> int:
+def count_before(place: Place, group: str, *, inventory: Inventory, records: Mapping[Place, LocalDisk]) -> int:
     """How many other devices of a group of a LocalStorage volumes have, or were told to be offered before this one."""
-    own = _right(place, roster, records)
+    own = _right(place, inventory, records)
     found = (
-        _right(other, roster, records)
-        for other in {*roster.offered, *records}
-        if _in_group(other, group, roster, records)
+        _right(other, inventory, records)
+        for other in {*inventory.offered, *records}
+        if _in_group(other, group, inventory, records)
     )
     return sum(right < own and right[0] < _NOT_OFFERED for right in found)
 
 
-def _in_group(place: Place, group: str, roster: Roster, records: Mapping[Place, LocalDisk]) -> bool:
-    record, facts = records.get(place), roster.facts.get(place)
+def _in_group(place: Place, group: str, inventory: Inventory, records: Mapping[Place, LocalDisk]) -> bool:
+    record, facts = records.get(place), inventory.facts.get(place)
     if record is not None and candidate.group_of(record.status.matched_by) == group:
         return True
     # Its record may not say so yet.
@@ -75,20 +77,20 @@ def _in_group(place: Place, group: str, roster: Roster, records: Mapping[Place, 
     )
 
 
-def _others(place: Place, own: Sighting, facts: Facts | None, roster: Roster) -> Iterator[Place]:
-    yield from (other for other in roster.with_target(own.target) if other != place)
+def _others(place: Place, own: Sighting, facts: Facts | None, inventory: Inventory) -> Iterator[Place]:
+    yield from (other for other in inventory.with_target(own.target) if other != place)
     if facts is None or facts.device is None or not (facts.device.wwn or facts.device.parent):
         return
-    for other, theirs in roster.facts.items():
+    for other, theirs in inventory.facts.items():
         if other != place and theirs.device is not None and _same_disk(facts.device, theirs.device):
             yield other
 
 
-def _right(place: Place, roster: Roster, records: Mapping[Place, LocalDisk]) -> tuple[int, Place]:
+def _right(place: Place, inventory: Inventory, records: Mapping[Place, LocalDisk]) -> tuple[int, Place]:
     record = records.get(place)
     if record is not None and remains.taken(record):
         return 0, place
-    offered = place in roster.offered or (record is not None and record.status.eligible)
+    offered = place in inventory.offered or (record is not None and record.status.eligible)
     return (1 if offered else _NOT_OFFERED), place
 
 
@@ -121,7 +123,7 @@ def _is_directory(sighting: Sighting) -> bool:
     return sighting.mount is None or sighting.mount.root != "/"
 
 
-def _has_own(place: Place, record: LocalDisk, roster: Roster) -> bool:
+def _has_own(place: Place, record: LocalDisk, inventory: Inventory) -> bool:
     """Whether a record has its disk in its own place; two disks can have the same serial number."""
-    sighting, facts = roster.sightings.get(place), roster.facts.get(place)
+    sighting, facts = inventory.sightings.get(place), inventory.facts.get(place)
     return sighting is not None and sighting.kind == record.status.kind and _is_disk_of(record, sighting, facts)

@@ -10,7 +10,7 @@ from localpv.agent.discover.entry import Place, Sighting
 from localpv.agent.discover.probe import Facts
 
 
-class Roster:
+class Inventory:
     """Sightings and facts, and which entries lead to the same disk."""
 
     def __init__(self) -> None:

@@ -45,7 +45,7 @@ class Facts:
 NOTHING = Facts()
 
 
-class Eyes:
+class DiskProbe:
     """Looks at disks. Directories that share a file system share the look at what is behind it."""
 
     def __init__(self, *, devices: Devices, folders: Folders, marks: Marks, engine: str = "") -> None:

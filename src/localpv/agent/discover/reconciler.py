@@ -13,9 +13,9 @@ import msgspec
 from localpv.agent.discover import candidate, duplicates, eligibility, phase, remains, rules
 from localpv.agent.discover.candidate import Candidate
 from localpv.agent.discover.entry import Place, Sighting
-from localpv.agent.discover.inventory import Roster
+from localpv.agent.discover.inventory import Inventory
 from localpv.agent.discover.keeper import Keeper
-from localpv.agent.discover.probe import Eyes, Facts
+from localpv.agent.discover.probe import DiskProbe, Facts
 from localpv.agent.discover.survey import IGNORED
 from localpv.api.kinds.localdisk import LocalDisk, LocalDiskSpec, Phase
 from localpv.config.settings import ClassSettings, Folder
@@ -38,7 +38,7 @@ AGAIN_SECONDS = (0.2, 1.0, 5.0)
 _PASSING = frozenset({"InUse", "Hung", "Unreadable", "NotMatched", labels.OTHER_ENGINE})
 
 
-class Reconciler:
+class DiskReconciler:
     """Brings the LocalDisks of one node in step, one entry at a time; many may be under way at once."""
 
     def __init__(
@@ -46,8 +46,8 @@ class Reconciler:
         *,
         node: str,
         keeper: Keeper,
-        roster: Roster,
-        eyes: Eyes,
+        inventory: Inventory,
+        probe: DiskProbe,
         clock: Clock,
         recorder: Discoveries,
         settle_seconds: float,
@@ -55,7 +55,7 @@ class Reconciler:
         wake_duplicates: Callable[[], None],
     ) -> None:
         self._node, self._ours = node, ours
-        self._keeper, self._roster, self._eyes = keeper, roster, eyes
+        self._keeper, self._inventory, self._probe = keeper, inventory, probe
         self._clock, self._recorder = clock, recorder
         self._settle_seconds = settle_seconds
         self._wake_duplicates = wake_duplicates
@@ -65,24 +65,24 @@ class Reconciler:
         """The entry is there: ask its disk if something speaks for it, judge, and write what came of it."""
         folder = candidate.folder(settings, sighting)
         facts = await self._facts(place, settings, sighting)
-        if self._roster.sightings.get(place) is not sighting:
+        if self._inventory.sightings.get(place) is not sighting:
             return LookAgain(after=0)  # the entry changed while its disk was looked at
-        left = self._settle_seconds - self._roster.seconds_since(place, self._clock.monotonic())
+        left = self._settle_seconds - self._inventory.seconds_since(place, self._clock.monotonic())
         records, index = self._keeper.records, self._keeper.index
         case = Candidate(
             settings=settings,
             sighting=sighting,
             facts=facts,
             record=records.get(place),
-            rival=duplicates.stronger(place, roster=self._roster, records=records, index=index),
+            rival=duplicates.stronger(place, inventory=self._inventory, records=records, index=index),
             left=remains.left_elsewhere(place, facts.identity, records=records, index=index),
-            unclean=duplicates.unclean(place, roster=self._roster, records=records, index=index),
+            unclean=duplicates.unclean(place, inventory=self._inventory, records=records, index=index),
             settling=left > 0,
             of_group=self._of_group(place, settings, facts),
         )
         verdict = rules.judge(case)
         if verdict.eligible:
-            self._roster.offered.add(place)  # before anything is waited for: another entry may lead to the same disk
+            self._inventory.offered.add(place)  # before anything is waited for: another entry may lead to the same disk
         record = await self._keeper.ensure(place, self._spec(place, settings, folder, verdict.mode))
         if record is None:
             return Done()
@@ -98,11 +98,11 @@ class Reconciler:
             if eligibility.not_blank(case):
                 self._recorder.event(record, "ExistingDataAdopted", verdict.message, warning=True)
         if not verdict.eligible:
-            self._roster.offered.discard(place)
+            self._inventory.offered.discard(place)
         if (record.status.eligible, record.status.identity) != (status.eligible, status.identity):
             self._wake_duplicates()
         if verdict.reason == "Settling":
-            self._roster.doubt(place)  # somebody may be filling it
+            self._inventory.doubt(place)  # somebody may be filling it
             return LookAgain(after=left)
         return self._ask_again(place) if verdict.reason in _PASSING else self._calm(place)
 
@@ -111,7 +111,7 @@ class Reconciler:
         self._tries.pop(place, None)
         record = self._keeper.records.get(place)
         if record is None:
-            self._roster.offered.discard(place)
+            self._inventory.offered.discard(place)
             return
         if hangs:
             why = "The disk gives no answer; look at the kernel log for its errors."
@@ -132,7 +132,7 @@ class Reconciler:
             await self._keeper.write(place, record, phase.gone(record, "Gone", why))
 
     async def _bring_free_gone(self, place: Place, record: LocalDisk) -> None:
-        self._roster.offered.discard(place)
+        self._inventory.offered.discard(place)
         if not any(remains.left_by(record, records=self._keeper.records, index=self._keeper.index)):
             await self._keeper.delete(place, record)
             return
@@ -165,24 +165,24 @@ class Reconciler:
         group = candidate.group_of(candidate.matched_by(settings, facts))
         if group not in settings.device_filters:
             return 0
-        return duplicates.count_before(place, group, roster=self._roster, records=self._keeper.records)
+        return duplicates.count_before(place, group, inventory=self._inventory, records=self._keeper.records)
 
     def _tell_found(self, place: Place, record: LocalDisk) -> None:
-        since = self._roster.seconds_since(place, self._clock.monotonic())
+        since = self._inventory.seconds_since(place, self._clock.monotonic())
         if since < FRESH_SECONDS:
             self._recorder.found(record.spec.volume_mode, seconds=since)
 
     async def _facts(self, place: Place, settings: ClassSettings, sighting: Sighting) -> Facts:
         record = self._keeper.records.get(place)
         published = record is not None and remains.taken(record)
-        known = self._roster.facts.get(place)
-        doubtful = self._roster.take_doubt(place)
+        known = self._inventory.facts.get(place)
+        doubtful = self._inventory.take_doubt(place)
         if known is not None and not doubtful and (published or not _never_tried(known)):
             return known
-        facts = await self._eyes.look(
+        facts = await self._probe.look(
             sighting, unused=not published, fs_type=candidate.accepted_type(settings, sighting)
         )
-        self._roster.learn(place, facts)
+        self._inventory.learn(place, facts)
         return facts
 
     def _ask_again(self, place: Place) -> Outcome:
@@ -190,7 +190,7 @@ class Reconciler:
         if tries >= len(AGAIN_SECONDS):
             return Done()
         self._tries[place] = tries + 1
-        self._roster.doubt(place)
+        self._inventory.doubt(place)
         return LookAgain(after=AGAIN_SECONDS[tries])
 
     def _calm(self, place: Place) -> Outcome:

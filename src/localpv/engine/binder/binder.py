@@ -58,7 +58,7 @@ class Binder:
         self._since: dict[str, float] = {}
         """By claim, since when it waits for any volume."""
 
-        self._around = claims.Surroundings(
+        self._around = claims.Listers(
             classes=self._classes.get,
             default_class=lambda: defaults.default_class(self._classes.list()),
             unscheduled_pods=self._unscheduled_pods,

@@ -63,7 +63,7 @@ Action = Bind | Stay | Lose | Assign | Ask
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class Listers:
     """What is known beside the claim and the volumes."""
 
     classes: Callable[[str], StorageClass | None]
@@ -74,9 +74,7 @@ class Surroundings:
     """Names of the pods that use the claim with this key and have no node yet."""
 
 
-def decide(
-    claim: PersistentVolumeClaim, volumes: VolumeIndex, around: Surroundings, *, promised: Collection[str]
-) -> Action:
+def decide(claim: PersistentVolumeClaim, volumes: VolumeIndex, around: Listers, *, promised: Collection[str]) -> Action:
     """What to do about a claim; `promised` are volumes that are being given to other claims at this moment."""
     if well_known.BIND_COMPLETED in claim.metadata.annotations:
         return _was_bound(claim, volumes)

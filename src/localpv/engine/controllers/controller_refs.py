@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from localpv import errors
 from localpv.api.kinds.meta import Kind, OwnerReference
 from localpv.api.selectors import LabelSelector
-from localpv.engine.controllers.informer import Known
+from localpv.engine.controllers.cached_objects import CachedObjects
 
 K = TypeVar("K", bound=Kind)
 
@@ -42,7 +42,7 @@ def orphans(namespace: str) -> str:
 
 async def gather(
     owner: Kind,
-    among: Known[K],
+    among: CachedObjects[K],
     selector: LabelSelector,
     *,
     still_there: Callable[[], Awaitable[Kind | None]],
@@ -74,17 +74,17 @@ async def gather(
     return kept
 
 
-async def _adopt(owner: Kind, obj: K, among: Known[K]) -> K | None:
+async def _adopt(owner: Kind, obj: K, among: CachedObjects[K]) -> K | None:
     references = [*written(obj.metadata.owner_references), reference(owner)]
     return await _change(obj, references, among)
 
 
-async def _release(owner: Kind, obj: K, among: Known[K]) -> None:
+async def _release(owner: Kind, obj: K, among: CachedObjects[K]) -> None:
     rest = [each for each in obj.metadata.owner_references if each.uid != owner.metadata.uid]
     await _change(obj, written(rest), among)
 
 
-async def _change(obj: K, references: list[dict[str, Any]], among: Known[K]) -> K | None:
+async def _change(obj: K, references: list[dict[str, Any]], among: CachedObjects[K]) -> K | None:
     meta = obj.metadata
     patch = {"uid": meta.uid, "resourceVersion": meta.resource_version, "ownerReferences": references or None}
     try:

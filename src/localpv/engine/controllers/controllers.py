@@ -20,10 +20,10 @@ from localpv.client.client import Client
 from localpv.client.informer import Index
 from localpv.client.informer_factory import InformerFactory
 from localpv.engine.controllers import controller_refs, job_tracking, pod_identity
+from localpv.engine.controllers.cached_objects import CachedObjects, owner_words
 from localpv.engine.controllers.daemon_sets import DaemonSets
 from localpv.engine.controllers.deployments import Deployments
 from localpv.engine.controllers.ephemeral import EphemeralClaims
-from localpv.engine.controllers.informer import Known, owner_words
 from localpv.engine.controllers.jobs import Jobs
 from localpv.engine.controllers.replica_sets import ReplicaSets
 from localpv.engine.controllers.stateful_sets import StatefulSets
@@ -45,8 +45,8 @@ class Workloads:
     def __init__(
         self, client: Client, *, informers: InformerFactory, clock: Clock, component: str = "localpv-workloads"
     ) -> None:
-        def known(kind: type[K], indexes: Mapping[str, Index[K]] | None = None) -> Known[K]:
-            return Known(client, kind, informers.informer(kind), indexes=indexes)
+        def known(kind: type[K], indexes: Mapping[str, Index[K]] | None = None) -> CachedObjects[K]:
+            return CachedObjects(client, kind, informers.informer(kind), indexes=indexes)
 
         by_owner = {"owner": owner_words}
         self._clock = clock

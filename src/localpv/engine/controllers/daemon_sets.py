@@ -13,9 +13,9 @@ from localpv.api import selectors, well_known
 from localpv.api.kinds.cluster import Node
 from localpv.api.kinds.pods import Pod
 from localpv.api.kinds.workloads import ControllerRevision, DaemonSet
-from localpv.engine.controllers import controller_refs, daemon_nodes, history, informer, pods, statuses, templates
+from localpv.engine.controllers import cached_objects, controller_refs, daemon_nodes, history, pods, statuses, templates
+from localpv.engine.controllers.cached_objects import CachedObjects
 from localpv.engine.controllers.history import History
-from localpv.engine.controllers.informer import Known
 from localpv.observe.recorder import Recorder
 from localpv.runtime.backoff import KeyedBackoff
 from localpv.runtime.clock import Clock
@@ -67,10 +67,10 @@ class DaemonSets:
     def __init__(
         self,
         *,
-        sets: Known[DaemonSet],
-        members: Known[Pod],
-        nodes: Known[Node],
-        revisions: Known[ControllerRevision],
+        sets: CachedObjects[DaemonSet],
+        members: CachedObjects[Pod],
+        nodes: CachedObjects[Node],
+        revisions: CachedObjects[ControllerRevision],
         recorder: Recorder,
         clock: Clock,
     ) -> None:
@@ -108,7 +108,7 @@ class DaemonSets:
         after = self._look(daemon_set, present.update, self._pods.find("owner", daemon_set.metadata.uid))
         status = {**_status(after), **({"collisionCount": present.collisions} if present.collisions else {})}
         await statuses.write(daemon_set, status, to=self._sets)
-        if failure is not None and not informer.namespace_ends(failure):
+        if failure is not None and not cached_objects.namespace_ends(failure):
             raise failure
         in_use = {pod.metadata.labels.get(well_known.REVISION_HASH, "") for each in after.pods.values() for pod in each}
         await self._history.forget(daemon_set, present, (templates.named(daemon_set.metadata.name, x) for x in in_use))
@@ -155,8 +155,8 @@ class DaemonSets:
         if look.set.spec.update_strategy.type == ROLLING:
             doomed, extra = _replaced(look, {pod.metadata.uid for pod in leaving})
             leaving, empty = leaving + doomed, empty + extra
-        await informer.in_growing_batches([partial(self._delete, look.set, pod) for pod in leaving])
-        await informer.in_growing_batches([partial(self._create, look, node) for node in empty])
+        await cached_objects.in_growing_batches([partial(self._delete, look.set, pod) for pod in leaving])
+        await cached_objects.in_growing_batches([partial(self._create, look, node) for node in empty])
         return min(again, default=None)
 
     def _retire(self, look: _Look, node: str, ended: list[Pod], leaving: list[Pod]) -> float | None:
@@ -180,7 +180,7 @@ class DaemonSets:
         try:
             pod = await self._pods.create(daemon_nodes.pod(look.set, node, revision=look.mark))
         except errors.ApiError as error:
-            if not informer.namespace_ends(error):
+            if not cached_objects.namespace_ends(error):
                 message = f"cannot create a pod for node {node}: {error.message}"
                 self._recorder.event(look.set, "FailedCreate", message, warning=True)
             raise

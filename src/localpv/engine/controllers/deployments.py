@@ -12,8 +12,8 @@ from localpv.api import selectors
 from localpv.api.kinds.pods import Pod
 from localpv.api.kinds.workloads import Deployment, ReplicaSet
 from localpv.api.objects import Object
-from localpv.engine.controllers import controller_refs, informer, pods, progress, rollouts, statuses, templates
-from localpv.engine.controllers.informer import Known
+from localpv.engine.controllers import cached_objects, controller_refs, pods, progress, rollouts, statuses, templates
+from localpv.engine.controllers.cached_objects import CachedObjects
 from localpv.engine.controllers.rollouts import Family, Sizes
 from localpv.observe.recorder import Recorder
 from localpv.runtime.clock import Clock
@@ -26,9 +26,9 @@ class Deployments:
     def __init__(
         self,
         *,
-        deployments: Known[Deployment],
-        sets: Known[ReplicaSet],
-        members: Known[Pod],
+        deployments: CachedObjects[Deployment],
+        sets: CachedObjects[ReplicaSet],
+        members: CachedObjects[Pod],
         recorder: Recorder,
         clock: Clock,
     ) -> None:
@@ -104,7 +104,7 @@ class Deployments:
             await self._count_collision(family, name)
             raise
         except errors.ApiError as error:
-            if not informer.namespace_ends(error):
+            if not cached_objects.namespace_ends(error):
                 await self._tell_failure(family, name, error)
             raise
         if made.spec.replicas:

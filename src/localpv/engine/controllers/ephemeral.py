@@ -9,7 +9,7 @@ from localpv.api.kinds.pods import Pod, Volume
 from localpv.api.kinds.volumes import PersistentVolumeClaim
 from localpv.api.objects import Object
 from localpv.engine.controllers import controller_refs, pods
-from localpv.engine.controllers.informer import Known
+from localpv.engine.controllers.cached_objects import CachedObjects
 from localpv.observe.recorder import Recorder
 from localpv.runtime.controller import Done, Outcome
 
@@ -23,7 +23,9 @@ def claim_name(pod: Pod, volume: Volume) -> str:
 class EphemeralClaims:
     """Reconciles pods by their keys."""
 
-    def __init__(self, *, members: Known[Pod], claims: Known[PersistentVolumeClaim], recorder: Recorder) -> None:
+    def __init__(
+        self, *, members: CachedObjects[Pod], claims: CachedObjects[PersistentVolumeClaim], recorder: Recorder
+    ) -> None:
         self._pods = members
         self._claims = claims
         self._recorder = recorder

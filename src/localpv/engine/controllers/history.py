@@ -14,7 +14,7 @@ from localpv.api import selectors, well_known
 from localpv.api.kinds.workloads import ControllerRevision, DaemonSet, StatefulSet
 from localpv.api.objects import Object
 from localpv.engine.controllers import controller_refs, templates
-from localpv.engine.controllers.informer import Known
+from localpv.engine.controllers.cached_objects import CachedObjects
 
 HASH = {StatefulSet: "controller.kubernetes.io/hash", DaemonSet: well_known.REVISION_HASH}
 """On a revision: the short name of its content. Each kind has its own label for it."""
@@ -44,8 +44,8 @@ S = TypeVar("S", StatefulSet, DaemonSet)
 class History(Generic[S]):
     """Reads and writes the revisions of sets of one kind."""
 
-    def __init__(self, *, sets: Known[S], revisions: Known[ControllerRevision]) -> None:
-        self._sets: Known[S] = sets
+    def __init__(self, *, sets: CachedObjects[S], revisions: CachedObjects[ControllerRevision]) -> None:
+        self._sets: CachedObjects[S] = sets
         self._revisions = revisions
 
     async def present(self, owner: S) -> Present:

@@ -18,8 +18,8 @@ from localpv.api.kinds.pods import Pod
 from localpv.api.kinds.workloads import Job
 from localpv.api.objects import Object
 from localpv.client.objects import Patch
-from localpv.engine.controllers import informer, job_policies, pods, templates
-from localpv.engine.controllers.informer import Known
+from localpv.engine.controllers import cached_objects, job_policies, pods, templates
+from localpv.engine.controllers.cached_objects import CachedObjects
 from localpv.engine.controllers.pods import SUCCEEDED
 
 FINALIZER = "batch.kubernetes.io/job-tracking"
@@ -140,12 +140,12 @@ def fail_rest(result: Tally, members: Iterable[Pod]) -> None:
             result.failed.append(uid)
 
 
-async def release(pods: Iterable[Pod], *, known: Known[Pod]) -> None:
+async def release(pods: Iterable[Pod], *, known: CachedObjects[Pod]) -> None:
     """Take the finalizer off pods that are counted."""
-    await informer.in_growing_batches([partial(_release, pod, known=known) for pod in pods if is_tracked(pod)])
+    await cached_objects.in_growing_batches([partial(_release, pod, known=known) for pod in pods if is_tracked(pod)])
 
 
-async def _release(pod: Pod, *, known: Known[Pod]) -> None:
+async def _release(pod: Pod, *, known: CachedObjects[Pod]) -> None:
     left = [each for each in pod.metadata.finalizers if each != FINALIZER]
     meta = pod.metadata
     patch = {"uid": meta.uid, "resourceVersion": meta.resource_version, "finalizers": left or None}

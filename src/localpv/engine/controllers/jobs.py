@@ -14,8 +14,8 @@ from localpv.api.kinds.meta import read_time
 from localpv.api.kinds.pods import Pod
 from localpv.api.kinds.workloads import Job
 from localpv.api.objects import Object
-from localpv.engine.controllers import controller_refs, informer, job_policies, job_tracking, pods, statuses
-from localpv.engine.controllers.informer import Known
+from localpv.engine.controllers import cached_objects, controller_refs, job_policies, job_tracking, pods, statuses
+from localpv.engine.controllers.cached_objects import CachedObjects
 from localpv.engine.controllers.job_policies import Verdict
 from localpv.engine.controllers.job_tracking import Tally
 from localpv.observe.recorder import Recorder
@@ -49,7 +49,9 @@ class _Failures:
 class Jobs:
     """Reconciles Jobs by their keys."""
 
-    def __init__(self, *, jobs: Known[Job], members: Known[Pod], recorder: Recorder, clock: Clock) -> None:
+    def __init__(
+        self, *, jobs: CachedObjects[Job], members: CachedObjects[Pod], recorder: Recorder, clock: Clock
+    ) -> None:
         self._jobs = jobs
         self._pods = members
         self._recorder = recorder
@@ -104,7 +106,7 @@ class Jobs:
         failure: errors.ApiError | None = None
         try:
             if verdict is not None:
-                await informer.in_growing_batches([partial(self._delete, job, pod) for pod in active])
+                await cached_objects.in_growing_batches([partial(self._delete, job, pod) for pod in active])
                 active = []
             elif not job.metadata.deleting:
                 active, again = await self._manage(key, job, active, tally, members)
@@ -114,7 +116,7 @@ class Jobs:
             failure = error
             active = [pod for pod in self._members(job) if pods.is_active(pod)]
         await self._record(job, status, tally, verdict, active, now)
-        if failure is not None and not informer.namespace_ends(failure):
+        if failure is not None and not cached_objects.namespace_ends(failure):
             raise failure
         if (left := job_policies.until_deadline(job, now)) is not None and verdict is None:
             again = max(0.05, left) if again is None else max(0.05, min(again, left))
@@ -131,7 +133,7 @@ class Jobs:
         if doomed:
             # They are not failures, so they are not counted: the finalizer goes first.
             await job_tracking.release(doomed, known=self._pods)
-            await informer.in_growing_batches([partial(self._delete, job, pod) for pod in doomed])
+            await cached_objects.in_growing_batches([partial(self._delete, job, pod) for pod in doomed])
             gone = {pod.metadata.uid for pod in doomed}
             return [pod for pod in active if pod.metadata.uid not in gone], None
         waited_for = (
@@ -144,14 +146,14 @@ class Jobs:
         if failures is not None and (pause := failures.wait(self._clock.now())) > 0:
             return active, pause
         bodies, again = job_tracking.new_pods(job, active, tally, missing, self._clock.now())
-        made = await informer.in_growing_batches([partial(self._create, job, body) for body in bodies])
+        made = await cached_objects.in_growing_batches([partial(self._create, job, body) for body in bodies])
         return active + made, again
 
     async def _create(self, job: Job, body: Object) -> Pod:
         try:
             pod = await self._pods.create(body)
         except errors.ApiError as error:
-            if not informer.namespace_ends(error):
+            if not cached_objects.namespace_ends(error):
                 self._recorder.event(job, "FailedCreate", f"cannot create a pod: {error.message}", warning=True)
             raise
         self._recorder.event(job, "SuccessfulCreate", f"created pod {pod.metadata.name}")

@@ -19,7 +19,7 @@ from localpv.api.kinds.volumes import PersistentVolumeClaim
 from localpv.api.kinds.workloads import StatefulSet
 from localpv.api.objects import Object
 from localpv.engine.controllers import controller_refs, templates
-from localpv.engine.controllers.informer import Known
+from localpv.engine.controllers.cached_objects import CachedObjects
 from localpv.observe.recorder import Recorder
 
 POD_NAME = "statefulset.kubernetes.io/pod-name"
@@ -116,7 +116,7 @@ def revision_of(pod: Pod) -> str:
 class SetClaims:
     """Makes claims for pods of StatefulSets and says whom they go with."""
 
-    def __init__(self, *, claims: Known[PersistentVolumeClaim], recorder: Recorder) -> None:
+    def __init__(self, *, claims: CachedObjects[PersistentVolumeClaim], recorder: Recorder) -> None:
         self._claims = claims
         self._recorder = recorder
 

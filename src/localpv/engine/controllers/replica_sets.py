@@ -10,8 +10,8 @@ from localpv import errors
 from localpv.api import selectors
 from localpv.api.kinds.pods import Pod
 from localpv.api.kinds.workloads import ReplicaSet
-from localpv.engine.controllers import controller_refs, informer, pods, statuses, templates
-from localpv.engine.controllers.informer import Known
+from localpv.engine.controllers import cached_objects, controller_refs, pods, statuses, templates
+from localpv.engine.controllers.cached_objects import CachedObjects
 from localpv.observe.recorder import Recorder
 from localpv.runtime.clock import Clock
 from localpv.runtime.controller import Done, LookAgain, Outcome
@@ -23,7 +23,9 @@ MOST_AT_ONCE = 500
 class ReplicaSets:
     """Reconciles ReplicaSets by their keys."""
 
-    def __init__(self, *, sets: Known[ReplicaSet], members: Known[Pod], recorder: Recorder, clock: Clock) -> None:
+    def __init__(
+        self, *, sets: CachedObjects[ReplicaSet], members: CachedObjects[Pod], recorder: Recorder, clock: Clock
+    ) -> None:
         self._sets = sets
         self._pods = members
         self._recorder = recorder
@@ -49,7 +51,7 @@ class ReplicaSets:
                 active = [pod for pod in self._pods.find("owner", replica_set.metadata.uid) if pods.is_active(pod)]
         now = self._clock.now()
         await statuses.write(replica_set, self._status(replica_set, active, failure), to=self._sets)
-        if failure is not None and not informer.namespace_ends(failure):
+        if failure is not None and not cached_objects.namespace_ends(failure):
             raise failure
         if failure is None and len(active) != replica_set.spec.replicas and not replica_set.metadata.deleting:
             return LookAgain(after=0)
@@ -62,11 +64,11 @@ class ReplicaSets:
         if missing > 0:
             body = templates.pod(replica_set.spec.template, replica_set)
             make = partial(self._make, replica_set, body)
-            return active + await informer.in_growing_batches([make] * min(missing, MOST_AT_ONCE))
+            return active + await cached_objects.in_growing_batches([make] * min(missing, MOST_AT_ONCE))
         if missing < 0:
             order = pods.dispensable_first(active, neighbours=self._neighbours(replica_set))
             leaving = order[: min(-missing, MOST_AT_ONCE)]
-            await informer.in_growing_batches([partial(self._delete, replica_set, pod) for pod in leaving])
+            await cached_objects.in_growing_batches([partial(self._delete, replica_set, pod) for pod in leaving])
             return order[len(leaving) :]
         return active
 
@@ -74,7 +76,7 @@ class ReplicaSets:
         try:
             pod = await self._pods.create(body)
         except errors.ApiError as error:
-            if not informer.namespace_ends(error):
+            if not cached_objects.namespace_ends(error):
                 self._recorder.event(replica_set, "FailedCreate", f"cannot create a pod: {error.message}", warning=True)
             raise
         self._recorder.event(replica_set, "SuccessfulCreate", f"created pod {pod.metadata.name}")

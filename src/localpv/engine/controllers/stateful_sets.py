@@ -13,9 +13,9 @@ from localpv.api import selectors
 from localpv.api.kinds.pods import Pod
 from localpv.api.kinds.volumes import PersistentVolumeClaim
 from localpv.api.kinds.workloads import ControllerRevision, StatefulSet
-from localpv.engine.controllers import controller_refs, history, informer, pod_identity, pods, statuses
+from localpv.engine.controllers import cached_objects, controller_refs, history, pod_identity, pods, statuses
+from localpv.engine.controllers.cached_objects import CachedObjects
 from localpv.engine.controllers.history import History, Present
-from localpv.engine.controllers.informer import Known
 from localpv.engine.controllers.pod_identity import SetClaims
 from localpv.observe.recorder import Recorder
 from localpv.runtime.clock import Clock
@@ -59,10 +59,10 @@ class StatefulSets:
     def __init__(
         self,
         *,
-        sets: Known[StatefulSet],
-        members: Known[Pod],
-        claims: Known[PersistentVolumeClaim],
-        revisions: Known[ControllerRevision],
+        sets: CachedObjects[StatefulSet],
+        members: CachedObjects[Pod],
+        claims: CachedObjects[PersistentVolumeClaim],
+        revisions: CachedObjects[ControllerRevision],
         recorder: Recorder,
         clock: Clock,
     ) -> None:
@@ -94,7 +94,7 @@ class StatefulSets:
                 failure = error
         after = [pod for pod in self._pods.find("owner", stateful_set.metadata.uid)]
         await statuses.write(stateful_set, _status(look, after), to=self._sets)
-        if failure is not None and not informer.namespace_ends(failure):
+        if failure is not None and not cached_objects.namespace_ends(failure):
             raise failure
         await self._history.forget(stateful_set, present, map(pod_identity.revision_of, after))
         wait = pods.next_available(after, stateful_set.spec.min_ready_seconds, look.now)
@@ -109,7 +109,7 @@ class StatefulSets:
                 if not await self._tend(look, number):
                     return
         else:
-            await informer.in_growing_batches([partial(self._tend, look, number) for number in wanted])
+            await cached_objects.in_growing_batches([partial(self._tend, look, number) for number in wanted])
         for number in look.superfluous:
             await self._claims.settle(look.set, number, look.pods[number])
         if not await self._shrink(look):
@@ -148,7 +148,7 @@ class StatefulSets:
         try:
             pod = await self._pods.create(body)
         except errors.ApiError as error:
-            if not informer.namespace_ends(error):
+            if not cached_objects.namespace_ends(error):
                 message = f"cannot create pod {name}: {error.message}"
                 self._recorder.event(stateful_set, "FailedCreate", message, warning=True)
             raise
@@ -176,7 +176,7 @@ class StatefulSets:
         leaving = [look.pods[number] for number in look.superfluous]
         if not look.in_order:
             doomed = [pod for pod in leaving if not pod.metadata.deleting]
-            await informer.in_growing_batches([partial(self._delete, look.set, pod) for pod in doomed])
+            await cached_objects.in_growing_batches([partial(self._delete, look.set, pod) for pod in doomed])
             return True
         if not leaving:
             return True

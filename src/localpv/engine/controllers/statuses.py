@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from localpv.api.kinds.meta import Kind
-from localpv.engine.controllers.informer import Known
+from localpv.engine.controllers.cached_objects import CachedObjects
 
 K = TypeVar("K", bound=Kind)
 
@@ -49,7 +49,9 @@ def difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]
     return changed
 
 
-async def write(obj: K, status: Mapping[str, Any], *, to: Known[K], annotations: Mapping[str, str] | None = None) -> K:
+async def write(
+    obj: K, status: Mapping[str, Any], *, to: CachedObjects[K], annotations: Mapping[str, str] | None = None
+) -> K:
     """Write a status if it differs from the one that the object has; annotations of the controller go with it.
 
     No version is named: one controller writes the status of a kind, from all it knows, and the newest look is right.

@@ -9,7 +9,7 @@ from typing import Any
 from localpv import errors
 from localpv.api.pod_logs import PodLogOptions
 from localpv.engine.kubelet import logs
-from localpv.engine.kubelet.paths import Places
+from localpv.engine.kubelet.paths import KubeletPaths
 from localpv.engine.kubelet.records import Record, Records
 from localpv.host.containers import Containers, Process
 
@@ -17,8 +17,8 @@ from localpv.host.containers import Containers, Process
 class PodAccess:
     """Looks into the pods of this machine. Pods are objects as the API has them."""
 
-    def __init__(self, *, records: Records, containers: Containers, places: Places) -> None:
-        self._records, self._containers, self._places = records, containers, places
+    def __init__(self, *, records: Records, containers: Containers, paths: KubeletPaths) -> None:
+        self._records, self._containers, self._paths = records, containers, paths
 
     def running(self) -> list[str]:
         """Pods with a container that runs, by name."""
@@ -27,7 +27,7 @@ class PodAccess:
     async def logs(self, pod: dict[str, Any], container: str, options: PodLogOptions) -> AsyncIterator[bytes]:
         """The log of a container, or with `previous` that of its attempt before; BadRequest when there is none."""
         record = self._attempt(pod, container, previous=options.previous)
-        path = self._places.log(record.pod_uid, container, record.attempt)
+        path = self._paths.log(record.pod_uid, container, record.attempt)
         wanted = replace(options, follow=options.follow and not options.previous)
         async for chunk in logs.stream(path, wanted, done=lambda: self._done(record)):
             yield chunk

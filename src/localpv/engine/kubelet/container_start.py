@@ -18,7 +18,7 @@ from localpv.engine.kubelet.bundle import Binding
 from localpv.engine.kubelet.environment import Environment
 from localpv.engine.kubelet.events import BadConfig, NoImage, NotStarted, RunError
 from localpv.engine.kubelet.images.store import Image, Images
-from localpv.engine.kubelet.paths import Places
+from localpv.engine.kubelet.paths import KubeletPaths
 from localpv.engine.kubelet.records import End, Record, Records, id_of
 from localpv.engine.kubelet.volumes.volume_spec import NotReady, Prepared
 from localpv.host.containers import Containers, Features
@@ -56,7 +56,7 @@ class NodeFacts:
 class ContainerRuntime:
     """What containers are made of and run with on this machine."""
 
-    places: Places
+    paths: KubeletPaths
     images: Images
     containers: Containers
     sandboxes: Sandboxes
@@ -102,7 +102,7 @@ class Starter:
         plan = await self._plan(pod, container, record, image, prepared)
         # Before anything is made: whatever of it there is after a crash belongs to this record.
         self.records.save(record)
-        folder = self.runtime.places.container(record.id)
+        folder = self.runtime.paths.container(record.id)
         try:
             await self.runtime.layers.stack(self.runtime.images.root(image), folder / LAYERS)
             (folder / "config.json").write_bytes(msgspec.json.encode(bundle.config(plan)))
@@ -163,7 +163,7 @@ class Starter:
         args = environment.command(container, image.config, values)
         if not args:
             raise BadConfig("no command specified", hint="the image has none, so the container must say what to run")
-        bindings = etc_files.write(pod, self.runtime.places.etc(pod.metadata.uid), node=self.node.name)
+        bindings = etc_files.write(pod, self.runtime.paths.etc(pod.metadata.uid), node=self.node.name)
         bindings = [
             one for one in bindings if all(m.mount_path.rstrip("/") != one.target for m in container.volume_mounts)
         ]
@@ -173,7 +173,7 @@ class Starter:
             for device in container.volume_devices
         ]
         allowed = security_context.capabilities(container.security_context)
-        profile = seccomp.profile_of(pod, container, capabilities=allowed, folder=self.runtime.places.seccomp)
+        profile = seccomp.profile_of(pod, container, capabilities=allowed, folder=self.runtime.paths.seccomp)
         # Last: it makes the folder of the container, of which no record knows yet, and nothing may fail after it.
         bindings.append(self._termination_log(container, record))
         uid = pod.metadata.uid
@@ -181,14 +181,14 @@ class Starter:
             pod=pod,
             container=container,
             id=record.id,
-            root=self.runtime.places.container(record.id) / LAYERS / "root",
+            root=self.runtime.paths.container(record.id) / LAYERS / "root",
             args=args,
             env=environment.merged(image.config, values, etc_files.host_name(pod, node=self.node.name)),
             working_dir=environment.expand(bundle.working_dir(container, image.config.working_dir), {}),
             user=user,
             bindings=bindings,
             devices=devices,
-            sandbox=self.runtime.places.sandbox(uid),
+            sandbox=self.runtime.paths.sandbox(uid),
             seccomp=profile,
             sysctls=unsupported.sysctls(pod),
         )
@@ -222,7 +222,7 @@ class Starter:
         return found
 
     def _termination_log(self, container: Container, record: Record) -> Binding:
-        folder = self.runtime.places.container(record.id)
+        folder = self.runtime.paths.container(record.id)
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / "termination-log"
         path.touch()

@@ -13,7 +13,7 @@ from localpv import errors
 from localpv.api.kinds.pods import Pod
 from localpv.engine.kubelet import container_start, logs, termination
 from localpv.engine.kubelet.container_start import LAYERS, now
-from localpv.engine.kubelet.paths import Places
+from localpv.engine.kubelet.paths import KubeletPaths
 from localpv.engine.kubelet.records import Record, Records
 from localpv.engine.kubelet.supervisor import PodState, container_of
 from localpv.host.containers import Containers, Seen
@@ -40,11 +40,11 @@ class GarbageCollector:
         sandboxes: Sandboxes,
         volumes: Volumes,
         records: Records,
-        places: Places,
+        paths: KubeletPaths,
         clock: Clock,
     ) -> None:
         self._containers, self._layers, self._sandboxes = containers, layers, sandboxes
-        self._volumes, self._records, self._places, self._clock = volumes, records, places, clock
+        self._volumes, self._records, self._paths, self._clock = volumes, records, paths, clock
 
     async def collect(self, uid: str, pod: Pod | None, live: PodState) -> None:
         """Note the ends of containers of a pod, and give back what they held."""
@@ -94,7 +94,7 @@ class GarbageCollector:
 
     async def _bury(self, record: Record) -> None:
         await self._containers.delete(self._records.bundle(record))
-        await self._layers.remove(self._places.container(record.id) / LAYERS)
+        await self._layers.remove(self._paths.container(record.id) / LAYERS)
         self._records.save(msgspec.structs.replace(record, buried=True))
 
     async def forget_old(self, newest: Record) -> None:
@@ -106,15 +106,15 @@ class GarbageCollector:
     async def release(self, uid: str) -> None:
         """Give back what a pod without running containers holds: volumes, then namespaces."""
         await self._volumes.tear_down(uid)
-        await self._sandboxes.remove(self._places.sandbox(uid))
+        await self._sandboxes.remove(self._paths.sandbox(uid))
 
     async def bury_pod(self, uid: str) -> None:
         """Remove the last traces of a pod that has been released."""
         for record in self._records.all(uid):
             await self._remove(record)
         for name in ("log", "etc"):
-            shutil.rmtree(self._places.pod(uid) / name, ignore_errors=True)
-        for pods in self._places.layout.folders_of_pods():
+            shutil.rmtree(self._paths.pod(uid) / name, ignore_errors=True)
+        for pods in self._paths.layout.folders_of_pods():
             try:
                 (pods / uid).rmdir()
             except FileNotFoundError:
@@ -125,7 +125,7 @@ class GarbageCollector:
     async def _remove(self, record: Record) -> None:
         bundle = self._records.bundle(record)
         await self._containers.delete(bundle)
-        await container_start.remove_folder(self._layers, self._places.container(record.id))
+        await container_start.remove_folder(self._layers, self._paths.container(record.id))
         for path in [bundle.log, *logs.older(bundle.log)]:
             path.unlink(missing_ok=True)
         self._records.drop(record)
@@ -148,7 +148,7 @@ class GarbageCollector:
             )
             try:
                 await self._containers.delete(self._records.bundle(stranger))
-                await container_start.remove_folder(self._layers, self._places.container(id_))
+                await container_start.remove_folder(self._layers, self._paths.container(id_))
             except errors.HostError as error:
                 # It harms nobody, and the next start tries again.
                 log.warning("container of an unknown pod cannot be removed id=%s reason=%s", id_, error)
@@ -156,7 +156,7 @@ class GarbageCollector:
     async def leftovers(self) -> frozenset[str]:
         """Pods of which anything is on the disk."""
         folders: set[str] = set()
-        for pods in self._places.layout.folders_of_pods():
+        for pods in self._paths.layout.folders_of_pods():
             with contextlib.suppress(FileNotFoundError):
                 folders.update(path.name for path in pods.iterdir())
         return frozenset(folders) | self._records.uids() | await self._volumes.leftovers()

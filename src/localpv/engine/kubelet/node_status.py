@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class MachineInfo:
     """Facts, read once."""
 
     boot_id: str
@@ -76,10 +76,10 @@ class Machine:
         }
 
 
-def read_machine(data: Path, *, runtime: str = "") -> Machine:
+def read_machine(data: Path, *, runtime: str = "") -> MachineInfo:
     """Look at the machine; `data` is on the disk that pods share."""
     room = os.statvfs(data)
-    return Machine(
+    return MachineInfo(
         boot_id=_text("/proc/sys/kernel/random/boot_id"),
         machine_id=_text("/etc/machine-id"),
         architecture=_ARCHITECTURES.get(platform.machine(), platform.machine()),
@@ -131,7 +131,7 @@ class NodeKeeper:
     """Somebody must own the task of `run`."""
 
     def __init__(
-        self, client: Client, *, name: str, machine: Machine, clock: Clock, missing: Callable[[], Sequence[str]]
+        self, client: Client, *, name: str, machine: MachineInfo, clock: Clock, missing: Callable[[], Sequence[str]]
     ) -> None:
         self._nodes, self._leases = client.objects(Node), client.objects(Lease)
         self._name, self._machine, self._clock, self._missing = name, machine, clock, missing

@@ -141,14 +141,14 @@ def plain(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class KubeletPaths:
     """Paths below two folders; computing them touches nothing."""
 
     root: Path
     run: Path
 
     @classmethod
-    def of(cls, data: Path) -> Places:
+    def of(cls, data: Path) -> KubeletPaths:
         """Those of a data folder: the same after it was moved, and after it was lost and made anew where it was."""
         root, runs = Path(os.path.realpath(data)) / FOLDER, Path(os.path.realpath(RUN))
         if (known := _read(root / RUN_FOLDER)) and Path(known).parent == runs:
@@ -156,7 +156,7 @@ class Places:
         return cls(root, runs / hashlib.sha256(os.fsencode(root.parent)).hexdigest()[:16])
 
     @classmethod
-    def before(cls, data: Path) -> Places:
+    def before(cls, data: Path) -> KubeletPaths:
         """Where earlier versions had everything: all in the data folder."""
         root = Path(os.path.realpath(data)) / FOLDER
         return cls(root, root)

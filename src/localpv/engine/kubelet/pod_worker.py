@@ -157,7 +157,7 @@ class Worker:
                 self._events.not_ready(pod, error)
         if not live.sandbox:
             names = bundle.shared_namespaces(pod)
-            folder = self._runtime.places.sandbox(uid)
+            folder = self._runtime.paths.sandbox(uid)
             host_name = etc_files.host_name(pod, node=self._starter.node.name)
             await self._runtime.sandboxes.make(folder, namespaces=names, host_name=host_name)
             live.sandbox = True

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from localpv.engine.kubelet.paths import Places
+from localpv.engine.kubelet.paths import KubeletPaths
 from localpv.host.containers import Bundle
 
 FILE = "record.json"
@@ -71,17 +71,17 @@ def id_of(uid: str, container: str, attempt: int) -> str:
 class Records:
     """All records, by pod and container."""
 
-    def __init__(self, places: Places) -> None:
-        self._places = places
+    def __init__(self, paths: KubeletPaths) -> None:
+        self._paths = paths
         self._pods: dict[str, dict[str, list[Record]]] = {}
 
     def load(self) -> list[str]:
         """Read what is on disk; returns the folders without a record, which were cut off before they meant anything."""
         strangers = []
         self._pods.clear()
-        for id_ in _listed(self._places.containers):
+        for id_ in _listed(self._paths.containers):
             try:
-                text = (self._places.container(id_) / FILE).read_bytes()
+                text = (self._paths.container(id_) / FILE).read_bytes()
                 self._keep(msgspec.json.decode(text, type=Record))
             except (OSError, msgspec.DecodeError):
                 strangers.append(id_)
@@ -106,7 +106,7 @@ class Records:
         return next((one for one in attempts if one.attempt == record.attempt), None)
 
     def save(self, record: Record) -> None:
-        folder = self._places.container(record.id)
+        folder = self._paths.container(record.id)
         folder.mkdir(parents=True, exist_ok=True)
         new = folder / f".{FILE}"
         new.write_bytes(msgspec.json.encode(record))
@@ -127,8 +127,8 @@ class Records:
     def bundle(self, record: Record) -> Bundle:
         return Bundle(
             id=record.id,
-            folder=self._places.container(record.id),
-            log=self._places.log(record.pod_uid, record.container, record.attempt),
+            folder=self._paths.container(record.id),
+            log=self._paths.log(record.pod_uid, record.container, record.attempt),
             stdin=record.stdin,
             terminal=record.terminal,
         )

@@ -58,10 +58,10 @@ class PodRunner:
         clock: Clock,
         admit: Admit | None = None,
     ) -> None:
-        places, containers, sandboxes = runtime.places, runtime.containers, runtime.sandboxes
+        paths, containers, sandboxes = runtime.paths, runtime.containers, runtime.sandboxes
         self.pods = informer
         self.pods.add_indexers({BY_UID: _uid_of})
-        self.records, self._containers = Records(places), containers
+        self.records, self._containers = Records(paths), containers
         self._queue: WorkQueue[str] = WorkQueue(
             clock=clock, backoff=KeyedBackoff(first=FIRST_RETRY, most=LONGEST_RETRY)
         )
@@ -73,14 +73,14 @@ class PodRunner:
             sandboxes=sandboxes,
             volumes=volumes,
             records=self.records,
-            places=places,
+            paths=paths,
             clock=clock,
         )
         supervisor = Supervisor(
             containers=containers,
             prober=Prober(containers=containers, sandboxes=sandboxes, clock=clock),
             records=self.records,
-            places=places,
+            paths=paths,
             recorder=recorder,
             clock=clock,
             wake=self._queue.add,

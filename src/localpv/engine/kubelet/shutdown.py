@@ -15,7 +15,7 @@ from localpv import errors
 from localpv.api.kinds.pods import Pod
 from localpv.engine.kubelet import access, pod_actions
 from localpv.engine.kubelet.garbage_collection import GarbageCollector, Volumes
-from localpv.engine.kubelet.paths import Places
+from localpv.engine.kubelet.paths import KubeletPaths
 from localpv.engine.kubelet.probes import Prober
 from localpv.engine.kubelet.records import Records
 from localpv.engine.kubelet.supervisor import PodState, Supervisor
@@ -40,7 +40,7 @@ class Shutdown:
     def __init__(
         self,
         *,
-        places: Places,
+        paths: KubeletPaths,
         containers: Containers,
         sandboxes: Sandboxes,
         layers: Layers,
@@ -51,14 +51,14 @@ class Shutdown:
         grace_seconds: float | None = None,
     ) -> None:
         self._containers, self._pods, self._clock, self._say, self._grace = containers, pods, clock, say, grace_seconds
-        self._records = Records(places)
+        self._records = Records(paths)
         self._garbage = GarbageCollector(
             containers=containers,
             layers=layers,
             sandboxes=sandboxes,
             volumes=volumes,
             records=self._records,
-            places=places,
+            paths=paths,
             clock=clock,
         )
         self._changed: dict[str, asyncio.Event] = {}
@@ -67,7 +67,7 @@ class Shutdown:
             containers=containers,
             prober=Prober(containers=containers, sandboxes=sandboxes, clock=clock),
             records=self._records,
-            places=places,
+            paths=paths,
             recorder=Recorder(),  # nobody hears events: the API server has stopped
             clock=clock,
             wake=lambda uid: self._changed[uid].set(),

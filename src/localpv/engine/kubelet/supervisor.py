@@ -14,7 +14,7 @@ from typing import Any
 from localpv.api.kinds.containers import Container, LifecycleHandler, Probe, StateWaiting
 from localpv.api.kinds.pods import Pod
 from localpv.engine.kubelet import probes, termination
-from localpv.engine.kubelet.paths import Places
+from localpv.engine.kubelet.paths import KubeletPaths
 from localpv.engine.kubelet.probes import Health, Prober
 from localpv.engine.kubelet.records import Record, Records
 from localpv.engine.kubelet.termination import Stop
@@ -79,14 +79,14 @@ class Supervisor:
         containers: Containers,
         prober: Prober,
         records: Records,
-        places: Places,
+        paths: KubeletPaths,
         recorder: Recorder,
         clock: Clock,
         wake: Callable[[str], None],
         own: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
     ) -> None:
         self._containers, self._prober = containers, prober
-        self._records, self._places = records, places
+        self._records, self._paths = records, paths
         self._recorder, self._clock = recorder, clock
         self._wake, self._own = wake, own
 
@@ -116,7 +116,7 @@ class Supervisor:
         work = self._prober.run(
             container,
             self._records.bundle(record),
-            self._places.sandbox(record.pod_uid),
+            self._paths.sandbox(record.pod_uid),
             watched.health,
             changed=lambda: self._wake(record.pod_uid),
             unhealthy=unhealthy,
@@ -152,7 +152,7 @@ class Supervisor:
             await self._clock.sleep(hook.sleep.seconds)
             return True
         probe = Probe(exec=hook.exec, http_get=hook.http_get, timeout_seconds=max(int(seconds), 1))
-        sandbox = self._places.sandbox(record.pod_uid)
+        sandbox = self._paths.sandbox(record.pod_uid)
         wrong = await self._prober.ask(probe, container, self._records.bundle(record), sandbox)
         if wrong:
             log.info("hook failed id=%s reason=%s", record.id, wrong)

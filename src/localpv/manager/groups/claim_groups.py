@@ -18,7 +18,7 @@ HOLDER = "held-for-group."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Party:
+class ClaimGroup:
     """Claims that are placed together, oldest first, and how many there should be."""
 
     name: str
@@ -40,7 +40,7 @@ class Party:
 
 
 def key_of(claim: PersistentVolumeClaim) -> str:
-    """The key of the claim's party, `NAMESPACE/NAME`; empty when it wishes nothing. A bad wish is a party of its own.
+    """The key of the claim's group, `NAMESPACE/NAME`; empty when it wishes nothing. A bad wish is a group of its own.
 
     For a group it is also the name under which its volumes are held, so these are found again after a crash.
     """
@@ -60,8 +60,8 @@ def is_group(key: str) -> bool:
     return key.partition("/")[2].startswith(HOLDER)
 
 
-def gather(claims: Iterable[PersistentVolumeClaim]) -> Party | None:
-    """The party of claims that have the same key; ConfigurationError when they contradict each other or one is bad."""
+def gather(claims: Iterable[PersistentVolumeClaim]) -> ClaimGroup | None:
+    """The group of claims that have the same key; ConfigurationError when they contradict each other or one is bad."""
     living = sorted(
         (claim for claim in claims if not claim.metadata.deleting),
         key=lambda claim: (claim.metadata.creation_timestamp or "", claim.key),
@@ -72,7 +72,7 @@ def gather(claims: Iterable[PersistentVolumeClaim]) -> Party | None:
         placement_annotations.spread_of(claim)
     group = placement_annotations.group_of(living[0])
     if group is None:
-        return Party(name="", count=1, members=(living[0],))
+        return ClaimGroup(name="", count=1, members=(living[0],))
     counts = {each.count for claim in living if (each := placement_annotations.group_of(claim)) is not None}
     if len(counts) > 1:
         said = " and ".join(map(str, sorted(counts)))
@@ -80,7 +80,7 @@ def gather(claims: Iterable[PersistentVolumeClaim]) -> Party | None:
             f'metadata.annotations[{well_known.VOLUME_GROUP}]: the claims of group "{group.name}" count {said}',
             hint="give all claims of a group the same count",
         )
-    return Party(
+    return ClaimGroup(
         name=group.name,
         count=group.count,
         members=tuple(living[: group.count]),
@@ -109,5 +109,5 @@ def held(key: str, volume_index: VolumeIndex) -> list[PersistentVolume]:
     return [volume for volume, reference in named if reference is not None and not reference.uid]
 
 
-def unplaced(party: Party, volume_index: VolumeIndex) -> Sequence[PersistentVolumeClaim]:
-    return [one for one in party.members if not one.spec.volume_name and place_of(one, volume_index) is None]
+def unplaced(group: ClaimGroup, volume_index: VolumeIndex) -> Sequence[PersistentVolumeClaim]:
+    return [one for one in group.members if not one.spec.volume_name and place_of(one, volume_index) is None]

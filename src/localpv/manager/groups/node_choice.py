@@ -1,4 +1,4 @@
-"""A node that has a volume for each claim of a party, and which: it computes, never waits."""
+"""A node that has a volume for each claim of a group, and which: it computes, never waits."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def choose(
 ) -> Choice | None:
     """The node on which the claims take up the least, of equals the first by name; None when none can serve them all.
 
-    Volumes in `held` are this party's already and count as free.
+    Volumes in `held` are this group's already and count as free.
     """
     there: dict[str, dict[str, list[PersistentVolume]]] = {}
     open_nodes: dict[str, bool] = {}

@@ -1,6 +1,6 @@
 """The component that places claims which want to be together or apart.
 
-One worker, so that two parties never choose against each other; what it has written it knows at once. Only one placer
+One worker, so that two groups never choose against each other; what it has written it knows at once. Only one placer
 may run in a cluster: on Kubernetes the manager has a lease for that.
 """
 
@@ -17,10 +17,10 @@ from localpv.api.kinds.pods import Pod
 from localpv.api.kinds.volumes import PersistentVolume, PersistentVolumeClaim
 from localpv.client.client import Client
 from localpv.manager.groups import claim_groups, node_choice
-from localpv.manager.groups.claim_groups import Party
+from localpv.manager.groups.claim_groups import ClaimGroup
 from localpv.manager.groups.consumers import Consumers, Nobody
 from localpv.manager.groups.node_choice import Choice, Nodes
-from localpv.manager.groups.reservations import Holding
+from localpv.manager.groups.reservations import Reservations
 from localpv.observe.recorder import ApiRecorder, Notice
 from localpv.runtime.clock import Clock
 from localpv.runtime.controller import Controller, Done, Outcome
@@ -31,7 +31,7 @@ from localpv.volume.informers import VolumeInformers
 from localpv.volume.placement_annotations import Spread
 
 COMPONENT = "localpv-placer"
-BY_PARTY = "party"
+BY_GROUP = "group"
 BY_SPREAD = "spread"
 
 WAITS = "WaitForGroup"
@@ -43,7 +43,7 @@ FINISHED = ("Succeeded", "Failed")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """What a party's own volumes, and those of claims it keeps its distance from, leave of the nodes."""
+    """What a group's own volumes, and those of claims it keeps its distance from, leave of the nodes."""
 
     placed: Sequence[PersistentVolume]
     taken: Mapping[Spread, set[str]]
@@ -77,10 +77,10 @@ class Placer:
         self._consumers = consumers or Nobody()
         self._claim_objects = client.objects(PersistentVolumeClaim)
         self._claims, self._volumes, self._volume_index = informers.claims, informers.volumes, informers.volume_index
-        self._claims.add_indexers({BY_PARTY: _party_of, BY_SPREAD: _spread_of})
+        self._claims.add_indexers({BY_GROUP: _group_of, BY_SPREAD: _spread_of})
         self._nodes = informers.informer(Node)
         self._recorder = ApiRecorder(client, component=COMPONENT, clock=clock)
-        self._holding = Holding(client, volumes=self._volumes)
+        self._reservations = Reservations(client, volumes=self._volumes)
         self._queue: WorkQueue[str] = WorkQueue(clock=clock)
         self._unplaced: set[str] = set()
         """Parties that a free volume, a node or a claim that goes may help."""
@@ -106,47 +106,47 @@ class Placer:
         await group.run(on_ready=self._ready.set)
 
     async def _look(self, key: str) -> Outcome:
-        claims = self._claims.find(BY_PARTY, key)
+        claims = self._claims.find(BY_GROUP, key)
         held = claim_groups.held(key, self._volume_index)
         self._unplaced.discard(key)
         try:
-            party = claim_groups.gather(claims)
+            group = claim_groups.gather(claims)
         except errors.ConfigurationError as error:
             for claim in claims:
                 self._tell(claim, FAILED, f"{error.message}; {error.hint}", warning=True)
-            party = None
-        if party is None or not party.complete:
-            if party is not None:
-                self._tell_incomplete(party)
+            group = None
+        if group is None or not group.complete:
+            if group is not None:
+                self._tell_incomplete(group)
             await self._let_go(held)
             return Done()
-        for claim in party.surplus:
-            self._tell(claim, WAITS, f'group "{party.name}" has its {party.count} claims already; this is one more')
-        waiting = claim_groups.unplaced(party, self._volume_index)
+        for claim in group.surplus:
+            self._tell(claim, WAITS, f'group "{group.name}" has its {group.count} claims already; this is one more')
+        waiting = claim_groups.unplaced(group, self._volume_index)
         nodes = Nodes(self._nodes.list())
         if not waiting:
             await self._let_go(held)
-            self._tell_if_apart(party, nodes)
+            self._tell_if_apart(group, nodes)
             return Done()
         self._unplaced.add(key)
-        if self._consumers.are_awaited(party.members):
+        if self._consumers.are_awaited(group.members):
             await self._let_go(held)
             for claim in waiting:
                 self._tell(claim, AWAITED, "waiting for first consumer to be created before binding")
             return Done()
-        bounds = self._bounds(party, nodes)
+        bounds = self._bounds(group, nodes)
         choice = node_choice.choose(
             waiting, nodes=nodes, volume_index=self._volume_index, held=held, allowed=bounds.allow
         )
         if choice is None:
             await self._let_go(held)
             for claim in waiting:
-                self._tell(claim, FAILED, _why_not(party, len(waiting), bounds), warning=True)
+                self._tell(claim, FAILED, _why_not(group, len(waiting), bounds), warning=True)
             return Done()
         if not await self._are_there(waiting):
             return Done()  # the change is seen in a moment, and looked at
         await self._place(key, waiting, choice, held)
-        self._consumers.placed(party.members, choice.node)
+        self._consumers.placed(group.members, choice.node)
         return Done()
 
     async def _are_there(self, claims: Sequence[PersistentVolumeClaim]) -> bool:
@@ -168,49 +168,49 @@ class Placer:
         if len(claims) > 1:
             for volume in choice.volumes.values():
                 if volume.key not in ours:
-                    ours[volume.key] = await self._holding.hold(volume, key)
+                    ours[volume.key] = await self._reservations.hold(volume, key)
         for claim in claims:
             volume = choice.volumes[claim.key]
-            await self._holding.give(ours.get(volume.key, volume), claim)
+            await self._reservations.give(ours.get(volume.key, volume), claim)
             self._recorder.forget(claim.key)
 
     async def _let_go(self, held: Iterable[PersistentVolume]) -> None:
         for volume in held:
-            await self._holding.free(volume)
+            await self._reservations.free(volume)
 
-    def _bounds(self, party: Party, nodes: Nodes) -> Bounds:
-        """Where the party may go: where those volumes are that it has, and away from those of others."""
-        own = {claim.key for claim in party.members}
+    def _bounds(self, group: ClaimGroup, nodes: Nodes) -> Bounds:
+        """Where the group may go: where those volumes are that it has, and away from those of others."""
+        own = {claim.key for claim in group.members}
         placed = [
-            one for claim in party.members if (one := claim_groups.place_of(claim, self._volume_index)) is not None
+            one for claim in group.members if (one := claim_groups.place_of(claim, self._volume_index)) is not None
         ]
         taken: dict[Spread, set[str]] = {}
-        for spread in party.spreads():
+        for spread in group.spreads():
             taken[spread] = set()
-            for claim in self._claims.find(BY_SPREAD, f"{party.namespace}/{spread.name}"):
+            for claim in self._claims.find(BY_SPREAD, f"{group.namespace}/{spread.name}"):
                 other = claim_groups.place_of(claim, self._volume_index) if claim.key not in own else None
                 if other is not None:
                     taken[spread] |= nodes.domains(other, spread.key)
-        return Bounds(placed=placed, taken=taken, problem=lambda node: self._consumers.problem(party.members, node))
+        return Bounds(placed=placed, taken=taken, problem=lambda node: self._consumers.problem(group.members, node))
 
-    def _tell_if_apart(self, party: Party, nodes: Nodes) -> None:
+    def _tell_if_apart(self, group: ClaimGroup, nodes: Nodes) -> None:
         """On Kubernetes, claims of a class that binds at once are bound one by one before anybody can hold them."""
         placed = [
-            one for claim in party.members if (one := claim_groups.place_of(claim, self._volume_index)) is not None
+            one for claim in group.members if (one := claim_groups.place_of(claim, self._volume_index)) is not None
         ]
         common = [{node.key for node in nodes.of(volume)} for volume in placed]
         if len(placed) < 2 or not all(common) or set.intersection(*common):
             return
         message = (
-            f'the claims of group "{party.name}" were bound on different nodes before they could be placed together;'
+            f'the claims of group "{group.name}" were bound on different nodes before they could be placed together;'
             " use a storage class with volumeBindingMode WaitForFirstConsumer"
         )
-        for claim in party.members:
+        for claim in group.members:
             self._tell(claim, APART, message, warning=True)
 
-    def _tell_incomplete(self, party: Party) -> None:
-        message = f'{len(party.members)} of {party.count} claims of group "{party.name}" are there'
-        for claim in party.members:
+    def _tell_incomplete(self, group: ClaimGroup) -> None:
+        message = f'{len(group.members)} of {group.count} claims of group "{group.name}" are there'
+        for claim in group.members:
             if not claim.spec.volume_name:
                 self._tell(claim, WAITS, message)
 
@@ -256,7 +256,7 @@ class Placer:
             self._queue.add(key)
 
 
-def _why_not(party: Party, waiting: int, bounds: Bounds) -> str:
+def _why_not(group: ClaimGroup, waiting: int, bounds: Bounds) -> str:
     apart = "".join(
         f", in another {spread.key} than {', '.join(sorted(domains)) or 'none yet'}"
         for spread, domains in sorted(bounds.taken.items(), key=lambda one: one[0].name)
@@ -264,10 +264,10 @@ def _why_not(party: Party, waiting: int, bounds: Bounds) -> str:
     if bounds.problems:
         met = ", ".join(f"{count} {problem}" for problem, count in sorted(bounds.problems.items()))
         apart += f", and room for the pods that use them: {met}"
-    if party.count == 1:
+    if group.count == 1:
         return f"no node has a free volume that suits this claim{apart}"
-    missing = "" if waiting == party.count else f" ({party.count - waiting} of them have theirs)"
-    return f'no node has free volumes for all {party.count} claims of group "{party.name}"{missing}{apart}'
+    missing = "" if waiting == group.count else f" ({group.count - waiting} of them have theirs)"
+    return f'no node has free volumes for all {group.count} claims of group "{group.name}"{missing}{apart}'
 
 
 def _matters(node: Node) -> tuple[object, ...]:
@@ -276,7 +276,7 @@ def _matters(node: Node) -> tuple[object, ...]:
     return node.metadata.labels, spec.unschedulable, spec.taints, room, node.metadata.deleting
 
 
-def _party_of(claim: PersistentVolumeClaim) -> Iterable[str]:
+def _group_of(claim: PersistentVolumeClaim) -> Iterable[str]:
     key = claim_groups.key_of(claim)
     return (key,) if key else ()
 

@@ -19,16 +19,16 @@ from localpv.client.informer import Informer
 log = logging.getLogger(__name__)
 
 
-class Holding:
+class Reservations:
     """Reserves volumes; Conflict when somebody else was faster."""
 
     def __init__(self, client: Client, *, volumes: Informer[PersistentVolume]) -> None:
         self._objects = client.objects(PersistentVolume)
         self._volumes = volumes
 
-    async def hold(self, volume: PersistentVolume, party: str) -> PersistentVolume:
-        """Keep the volume for a party, by its key."""
-        namespace, _, name = party.partition("/")
+    async def hold(self, volume: PersistentVolume, group: str) -> PersistentVolume:
+        """Keep the volume for a group, by its key."""
+        namespace, _, name = group.partition("/")
         return await self._refer(volume, {"namespace": namespace, "name": name})
 
     async def give(self, volume: PersistentVolume, claim: PersistentVolumeClaim) -> PersistentVolume:

@@ -13,28 +13,28 @@ from localpv.api.kinds.volumes import StorageClass
 from localpv.config import cleaners
 from localpv.config.settings import ClassSettings
 from localpv.disk import labels
-from localpv.manager.listers import Surroundings
+from localpv.manager.listers import Listers
 from localpv.observe.conditions import DiskConditions
 from localpv.observe.recorder import Recorder
 
 
-class Cautions:
+class ClassWarnings:
     """Tells each class once, and keeps the condition of its disks true."""
 
-    def __init__(self, *, conditions: DiskConditions, recorder: Recorder, surroundings: Surroundings) -> None:
-        self._conditions, self._recorder, self._surroundings = conditions, recorder, surroundings
+    def __init__(self, *, conditions: DiskConditions, recorder: Recorder, listers: Listers) -> None:
+        self._conditions, self._recorder, self._listers = conditions, recorder, listers
 
     async def step(self, disk: LocalDisk) -> LocalDisk:
         name = disk.spec.storage_class_name
-        settings = self._surroundings.configuration.classes.get(name)
+        settings = self._listers.configuration.classes.get(name)
         message = caution(disk, settings) if settings is not None else ""
         if message:
             self._tell(name, disk.spec.node_name, message)
         return await self._conditions.caution(disk, message)
 
     def _tell(self, name: str, node_name: str, message: str) -> None:
-        about: StorageClass | Node | None = self._surroundings.storage_class(name)
-        about = about or self._surroundings.node(node_name)
+        about: StorageClass | Node | None = self._listers.storage_class(name)
+        about = about or self._listers.node(node_name)
         # By class, on the StorageClass, or on the Node where there is no such class.
         if about is not None and self._recorder.is_news(f"class {name}", about.metadata.uid):
             self._recorder.event(about, labels.DATA_READABLE, message, warning=True)

@@ -27,7 +27,7 @@ from localpv.api.objects import Object
 from localpv.disk import labels
 from localpv.disk.records import Records
 from localpv.manager import volumes as offers
-from localpv.manager.listers import Surroundings
+from localpv.manager.listers import Listers
 from localpv.manager.publish import names as publish_names
 from localpv.manager.publish import ownership, persistent_volume
 from localpv.manager.publish.persistent_volume import Refused
@@ -49,13 +49,13 @@ class Publisher:
         *,
         records: Records,
         volumes: Volumes,
-        surroundings: Surroundings,
+        listers: Listers,
         conditions: DiskConditions,
         recorder: Publications,
     ) -> None:
         self._records = records
         self._volumes = volumes
-        self._surroundings = surroundings
+        self._listers = listers
         self._conditions = conditions
         self._recorder = recorder
         self._intended: set[str] = set()
@@ -204,21 +204,21 @@ class Publisher:
 
     def _ask_for_classes(self, disk: LocalDisk) -> None:
         """On the Node, which everybody can look at: a drop-in may keep its LocalDisks to itself."""
-        wanted = self._surroundings.configuration.classes
-        missing = [name for name in wanted if self._surroundings.storage_class(name) is None]
-        if missing and (node := self._surroundings.node(disk.spec.node_name)) is not None:
+        wanted = self._listers.configuration.classes
+        missing = [name for name in wanted if self._listers.storage_class(name) is None]
+        if missing and (node := self._listers.node(disk.spec.node_name)) is not None:
             self._recorder.event(node, NO_STORAGE_CLASS, _no_class(*missing), warning=True)
 
     def _build(self, disk: LocalDisk, name: str = "") -> Object | Refused:
-        configuration = self._surroundings.configuration
+        configuration = self._listers.configuration
         wanted = disk.spec.storage_class_name
         settings = configuration.classes.get(wanted)
         if settings is None:
             return Refused("NotConfigured", f"The configuration has no class {wanted}; add it, or remove the disk.")
-        storage_class = self._surroundings.storage_class(wanted)
+        storage_class = self._listers.storage_class(wanted)
         if storage_class is None:
             return Refused(NO_STORAGE_CLASS, _no_class(wanted))
-        node = self._surroundings.node(disk.spec.node_name)
+        node = self._listers.node(disk.spec.node_name)
         if node is None:
             return Refused("NoNode", f"There is no Node {disk.spec.node_name}.")
         return persistent_volume.build(

@@ -11,7 +11,7 @@ from localpv.client.client import Client
 from localpv.client.objects import UntypedObjects
 from localpv.config.settings import Configuration
 from localpv.manager.agents import HasLooked
-from localpv.manager.listers import Surroundings
+from localpv.manager.listers import Listers
 from localpv.manager.nodes import Nodes
 from localpv.manager.publish.publisher import is_offerable
 from localpv.runtime.controller import Done, LookAgain, Outcome
@@ -32,17 +32,17 @@ class Taints:
         nodes: Nodes,
         disks: Callable[[str], Sequence[LocalDisk]],
         has_looked: HasLooked,
-        surroundings: Surroundings,
+        listers: Listers,
     ) -> None:
         self._objects = client.untyped(Node.resource)
         self._nodes = nodes
         self._disks = disks
         self._has_looked = has_looked
-        self._surroundings = surroundings
+        self._listers = listers
 
     async def step(self, name: str) -> Outcome:
         """Take the taint off a node whose time has come."""
-        configuration, node = self._surroundings.configuration, self._nodes.get(name)
+        configuration, node = self._listers.configuration, self._nodes.get(name)
         if node is None or not has_taint(node, configuration):
             return Done()
         disks = self._disks(name)

@@ -1,4 +1,4 @@
-"""What to do with a disk that belongs to a volume. It computes and never waits; `releasing` acts on it.
+"""What to do with a disk that belongs to a volume. It computes and never waits; `releaser` acts on it.
 
 Everything follows from the LocalDisk and the volume as they are now, so it can be asked at any time, after any crash.
 """

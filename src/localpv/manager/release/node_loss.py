@@ -23,7 +23,7 @@ from localpv.api.kinds.volumes import PersistentVolume, PersistentVolumeClaim
 from localpv.client.client import Client
 from localpv.config.settings import NodeLossPolicy
 from localpv.disk import labels
-from localpv.manager.listers import Surroundings
+from localpv.manager.listers import Listers
 from localpv.manager.nodes import Nodes
 from localpv.manager.volumes import Volumes, is_held, is_unclaimed, is_unused
 from localpv.observe.publishing import Publications
@@ -44,7 +44,7 @@ class NodeLoss:
         nodes: Nodes,
         is_ours: Callable[[PersistentVolume], bool],
         remembers: Callable[[PersistentVolume], Awaitable[bool]],
-        surroundings: Surroundings,
+        listers: Listers,
         recorder: Publications,
         clock: Clock,
     ) -> None:
@@ -54,7 +54,7 @@ class NodeLoss:
         self._nodes = nodes
         self._is_ours = is_ours
         self._remembers = remembers
-        self._surroundings = surroundings
+        self._listers = listers
         self._recorder = recorder
         self._clock = clock
 
@@ -64,7 +64,7 @@ class NodeLoss:
             return Done()
         if volume.metadata.deleting and is_held(volume) and _may_be_deleted(volume) and self._is_gone(volume):
             return await self._let_go(name)
-        settings = self._surroundings.configuration.classes.get(volume.spec.storage_class_name)
+        settings = self._listers.configuration.classes.get(volume.spec.storage_class_name)
         if (
             settings is None
             or settings.node_loss.policy is NodeLossPolicy.WAIT

@@ -11,7 +11,7 @@ from localpv import errors
 from localpv.api.kinds.localdisk import CleanOrder, DiskKind, LocalDisk, OfferedVolume, VolumeMode
 from localpv.api.kinds.volumes import PersistentVolume
 from localpv.disk.records import Records
-from localpv.manager.listers import Surroundings
+from localpv.manager.listers import Listers
 from localpv.manager.release import decision
 from localpv.manager.release.decision import Action
 from localpv.manager.release.progress import Progress
@@ -42,7 +42,7 @@ class Releaser:
         records: Records,
         volumes: Volumes,
         owns: Owns,
-        surroundings: Surroundings,
+        listers: Listers,
         conditions: DiskConditions,
         recorder: Publications,
         clock: Clock,
@@ -52,7 +52,7 @@ class Releaser:
         self._records = records
         self._volumes = volumes
         self._owns = owns
-        self._surroundings = surroundings
+        self._listers = listers
         self._conditions = conditions
         self._recorder = recorder
         self._clock = clock
@@ -135,7 +135,7 @@ class Releaser:
     async def _order(self, disk: LocalDisk, volume: PersistentVolume | None, claim_uid: str) -> None:
         offered = disk.spec.volume
         assert offered is not None
-        settings = self._surroundings.configuration.classes.get(disk.spec.storage_class_name)
+        settings = self._listers.configuration.classes.get(disk.spec.storage_class_name)
         if settings is None:
             message = f"The configuration has no class {disk.spec.storage_class_name}, so it is not known how to clean."
             await self._tell(disk, volume, "NotConfigured", message)
@@ -172,7 +172,7 @@ class Releaser:
             self._recorder.event(volume, "CleaningCalledOff", message, warning=True)
 
     def _shows_old_data(self, disk: LocalDisk) -> bool:
-        settings = self._surroundings.configuration.classes.get(disk.spec.storage_class_name)
+        settings = self._listers.configuration.classes.get(disk.spec.storage_class_name)
         last = disk.status.cleaning
         return (
             disk.spec.volume_mode == VolumeMode.BLOCK

@@ -70,7 +70,7 @@ async def test_all_disks_get_their_turn_and_never_more_than_allowed_at_once(worl
     async with running(world):
         await world.clock.advance(5)
     assert {world.cleaning(name).state for name in names} == {"Verified"}
-    assert world.hands.most_running == 2
+    assert world.executor.most_running == 2
 
 
 async def test_new_configuration_says_how_many_are_cleaned_at_once(world: World) -> None:
@@ -79,7 +79,7 @@ async def test_new_configuration_says_how_many_are_cleaned_at_once(world: World)
         cleaner.configure(Configuration(cleanings_at_once=5))
         await world.clock.advance(5)
     assert {world.cleaning(name).state for name in names} == {"Verified"}
-    assert world.hands.most_running == 5
+    assert world.executor.most_running == 5
 
 
 async def test_hung_disks_stop_nobody_else(world: World) -> None:
@@ -159,7 +159,7 @@ async def test_cleaner_that_nobody_listens_to_cleans_too(world: World) -> None:
         scope=CleaningScope(node=NODE),
         records=world.records,
         classes=lambda: world.settings,
-        hands=world.hands,
+        executor=world.executor,
         state_folder=world.folder,
         clock=world.clock,
     )

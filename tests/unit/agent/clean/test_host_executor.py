@@ -14,7 +14,7 @@ from localpv import errors
 from localpv.agent.clean import paths as clean_paths
 from localpv.agent.clean import plans
 from localpv.agent.clean.executor import Target
-from localpv.agent.clean.host_executor import HostHands
+from localpv.agent.clean.host_executor import HostExecutor
 from localpv.agent.clean.paths import Place
 from localpv.api.kinds.localdisk import DiskIdentity, DiskKind, LocalDisk, LocalDiskSpec, LocalDiskStatus, VolumeMode
 from localpv.api.kinds.meta import ObjectMeta
@@ -69,8 +69,8 @@ def one_mount(volume: Path, *, at: Path, root: str = "/") -> OneMount:
     return OneMount(volume=volume, mount=mount)
 
 
-def hands(machine: OneMount) -> HostHands:
-    return HostHands(
+def executor(machine: OneMount) -> HostExecutor:
+    return HostExecutor(
         workers=Workers(),
         devices=machine,  # type: ignore[arg-type]
         mounts=machine,  # type: ignore[arg-type]
@@ -113,7 +113,7 @@ def recorded(machine: OneMount, **changes: object) -> DiskIdentity:
 async def test_disk_that_nobody_recorded_is_refused_before_it_is_looked_at(volume: Path, kind: DiskKind) -> None:
     machine = one_mount(volume, at=Path("/"))
     with pytest.raises(errors.DeviceChanged, match="nobody recorded") as refused:
-        await hands(machine).look(record(volume, None, kind), place(volume))
+        await executor(machine).look(record(volume, None, kind), place(volume))
     assert "localpv wipe" in refused.value.hint
 
 
@@ -132,7 +132,7 @@ def as_bind_mount(volume: Path) -> OneMount:
 @pytest.mark.parametrize("build", [at_root, as_mount_point, as_bind_mount])
 async def test_directory_that_is_the_recorded_one_is_found(volume: Path, build: Callable[[Path], OneMount]) -> None:
     machine = build(volume)
-    found = await hands(machine).look(record(volume, recorded(machine)), place(volume))
+    found = await executor(machine).look(record(volume, recorded(machine)), place(volume))
     status = volume.stat()
     assert (found.device, found.found, found.size_bytes) == (None, None, 0)
     assert found.directory == Numbers(status.st_dev, status.st_ino, machine.mount.mount_id)
@@ -145,20 +145,20 @@ async def test_another_directory_of_the_same_file_system_is_refused(
 ) -> None:
     machine = build(volume)
     with pytest.raises(errors.DeviceChanged, match="not the disk that was recorded"):
-        await hands(machine).look(record(volume, recorded(machine, inode=8)), place(volume))
+        await executor(machine).look(record(volume, recorded(machine, inode=8)), place(volume))
 
 
 async def test_directory_that_is_no_mount_point_any_more_is_refused_with_what_to_do(volume: Path) -> None:
     before, now = as_mount_point(volume), at_root(volume)
     with pytest.raises(errors.DeviceChanged, match="now nothing is mounted there") as refused:
-        await hands(now).look(record(volume, recorded(before)), place(volume))
+        await executor(now).look(record(volume, recorded(before)), place(volume))
     assert refused.value.hint == "mount the right file system again"
 
 
 async def test_directory_that_became_a_mount_point_is_refused_with_what_to_do(volume: Path) -> None:
     before, now = at_root(volume), as_mount_point(volume)
     with pytest.raises(errors.DeviceChanged, match="now something is mounted there") as refused:
-        await hands(now).look(record(volume, recorded(before)), place(volume))
+        await executor(now).look(record(volume, recorded(before)), place(volume))
     assert refused.value.hint == "unmount it"
 
 
@@ -167,12 +167,12 @@ async def test_mount_that_goes_during_the_look_is_told(volume: Path) -> None:
     seen = machine.mount.mount_id
     machine.mount = dataclasses.replace(machine.mount, mount_id=seen + 1)
     with pytest.raises(errors.HostError, match="gone again"):
-        await hands(machine).look(record(volume, recorded(machine)), place(volume))
+        await executor(machine).look(record(volume, recorded(machine)), place(volume))
 
 
 async def users(machine: OneMount) -> str:
     target = Target(kind=DiskKind.DIRECTORY, place=place(machine.volume), identity=Identity(), lock="", device=None)
-    return await hands(machine).users(target)
+    return await executor(machine).users(target)
 
 
 def mounted(machine: OneMount, at: str, *, root: str, number: int = 900) -> Mount:
@@ -286,9 +286,11 @@ class Machine:
     async def forget_device(self, path: Path, now: Identity) -> None:
         self.done.append(("forget the mark", path, now))
 
-    def hands(self) -> HostHands:
+    def executor(self) -> HostExecutor:
         workers = Workers()
-        return HostHands(workers=workers, devices=self, mounts=self, openers=self, trees=self, wiping=self, marks=self)  # type: ignore[arg-type]
+        return HostExecutor(
+            workers=workers, devices=self, mounts=self, openers=self, trees=self, wiping=self, marks=self
+        )  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -309,7 +311,7 @@ async def test_device_that_is_the_recorded_one_is_found_whatever_is_written_on_i
     table = Signature(type="ext4", usage="filesystem", uuid="another")
     machine.device = dataclasses.replace(SDB, signatures=(table,))
     disk = record(volume, identities.written(RECORDED), DiskKind.BLOCK_DEVICE)
-    found = await machine.hands().look(disk, place(volume))
+    found = await machine.executor().look(disk, place(volume))
     assert (found.kind, found.device, found.size_bytes) == (DiskKind.BLOCK_DEVICE, Path("/dev/sdb"), 1000)
     assert (found.lock, found.directory) == ("device-8-16", None)
     assert found.found == machine.device.identity and found.identity == RECORDED
@@ -319,7 +321,9 @@ async def test_device_that_is_the_recorded_one_is_found_whatever_is_written_on_i
 async def test_another_device_in_its_place_is_refused(volume: Path, machine: Machine) -> None:
     machine.device = dataclasses.replace(SDB, serial="S2")
     with pytest.raises(errors.DeviceChanged, match="serial was S1, is S2") as refused:
-        await machine.hands().look(record(volume, identities.written(RECORDED), DiskKind.BLOCK_DEVICE), place(volume))
+        await machine.executor().look(
+            record(volume, identities.written(RECORDED), DiskKind.BLOCK_DEVICE), place(volume)
+        )
     assert "put the right disk back" in refused.value.hint
 
 
@@ -338,7 +342,7 @@ async def test_user_of_a_device_is_named(
     volume: Path, device: BlockDevice, openers: tuple[str, ...], said: str
 ) -> None:
     machine = Machine(device, openers=openers)
-    assert await machine.hands().users(device_target(volume)) == said
+    assert await machine.executor().users(device_target(volume)) == said
     assert machine.done == [("describe", Path("/dev/sdb"), True)]
 
 
@@ -355,7 +359,7 @@ def device_target(volume: Path) -> Target:
 
 async def test_device_is_wiped_if_it_is_the_recorded_one_and_loses_its_mark_last(volume: Path) -> None:
     machine, told = Machine(), list[Progress]()
-    await machine.hands().clean(device_target(volume), plans.Wipe(methods.Zero()), on_progress=told.append)
+    await machine.executor().clean(device_target(volume), plans.Wipe(methods.Zero()), on_progress=told.append)
     assert machine.done == [
         ("wipe", Path("/dev/sdb"), methods.Zero(), RECORDED, methods.Readback.FULL),
         ("forget the mark", volume, SDB.identity),
@@ -369,23 +373,23 @@ async def test_device_that_could_not_be_wiped_keeps_its_mark(volume: Path) -> No
 
     machine = Broken()
     with pytest.raises(errors.NotClean):
-        await machine.hands().clean(device_target(volume), plans.Wipe(methods.Zero()), on_progress=lambda _: None)
+        await machine.executor().clean(device_target(volume), plans.Wipe(methods.Zero()), on_progress=lambda _: None)
     assert machine.done == []
 
 
 async def test_directory_is_emptied_if_it_is_the_one_that_was_looked_at(volume: Path) -> None:
     machine, told, seen = Machine(), list[Progress](), Numbers(8, 7, 1)
     target = Target(kind=DiskKind.DIRECTORY, place=place(volume), identity=RECORDED, lock="", directory=seen)
-    await machine.hands().clean(target, plans.Empty(), on_progress=told.append)
+    await machine.executor().clean(target, plans.Empty(), on_progress=told.append)
     assert (machine.done, told) == ([("empty", volume, volume.parent, seen)], [])
-    await machine.hands().clean(target, plans.Run(("/opt/x", "1")), on_progress=told.append)
+    await machine.executor().clean(target, plans.Run(("/opt/x", "1")), on_progress=told.append)
     assert machine.done[1:] == [("empty with", ("/opt/x", "1"), volume, volume.parent, seen)]
     assert told == [Progress(done=0, step="running a command")]
 
 
 async def test_look_at_a_directory_leaves_nothing_open(volume: Path) -> None:
     machine = at_root(volume)
-    looking, disk = hands(machine), record(volume, recorded(machine))
+    looking, disk = executor(machine), record(volume, recorded(machine))
     await looking.look(disk, place(volume))
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(3):
@@ -395,7 +399,7 @@ async def test_look_at_a_directory_leaves_nothing_open(volume: Path) -> None:
 
 async def test_mount_point_is_recorded_with_any_number_of_its_mount(volume: Path) -> None:
     machine = as_mount_point(volume)
-    found = await hands(machine).look(record(volume, recorded(machine, mount_id=1)), place(volume))
+    found = await executor(machine).look(record(volume, recorded(machine, mount_id=1)), place(volume))
     assert found.directory is not None
 
 

@@ -50,7 +50,7 @@ async def test_record_says_running_before_anything_is_touched(world: World) -> N
 async def test_disk_without_an_order_is_never_touched(world: World) -> None:
     name = world.add(uid="")
     assert await world.step(name) == Done()
-    assert world.hands.looked == []
+    assert world.executor.looked == []
     assert world.records.writes == []
     assert len(world.disk(name).dirty) == CHUNKS
 
@@ -58,7 +58,7 @@ async def test_disk_without_an_order_is_never_touched(world: World) -> None:
 async def test_disk_of_another_node_is_never_touched(world: World) -> None:
     name = world.add(node="node-2")
     assert await world.step(name) == Done()
-    assert world.hands.looked == []
+    assert world.executor.looked == []
     assert len(world.disk(name).dirty) == CHUNKS
 
 
@@ -124,11 +124,11 @@ async def test_disk_without_a_recorded_identity_is_refused(world: World) -> None
 )
 async def test_path_outside_the_folder_of_its_class_is_refused(world: World, path: str, entry: str) -> None:
     name = world.add()
-    world.hands.disks[entry] = world.hands.disks["sdb"]
+    world.executor.disks[entry] = world.executor.disks["sdb"]
     world.change(name, lambda spec: msgspec.structs.replace(spec, path=path, entry=entry))
     await world.step(name)
     assert world.cleaning(name).reason == "OutsideFolder"
-    assert world.hands.looked == []
+    assert world.executor.looked == []
 
 
 async def test_disk_of_a_class_that_is_not_configured_is_refused(world: World) -> None:
@@ -136,7 +136,7 @@ async def test_disk_of_a_class_that_is_not_configured_is_refused(world: World) -
     world.settings.clear()
     await world.step(name)
     assert world.cleaning(name).reason == "OutsideFolder"
-    assert world.hands.looked == []
+    assert world.executor.looked == []
 
 
 async def test_command_that_is_not_the_one_of_the_class_is_refused(world: World) -> None:
@@ -419,14 +419,14 @@ async def test_more_disks_than_places_wait_in_line(world: World) -> None:
         world.disk(name).gate = gate
     running = [asyncio.create_task(world.step(name)) for name in names]
     await world.clock.advance(1)
-    assert world.hands.running == 2
+    assert world.executor.running == 2
     assert (world.cleaning(names[2]).state, world.cleaning(names[2]).reason) == ("Waiting", "InLine")
     assert world.called == []
     gate.set()
     await asyncio.gather(*running)
     assert set(world.called) == {names[2]}
     await world.to_end(names[2])
-    assert world.hands.most_running == 2
+    assert world.executor.most_running == 2
 
 
 @pytest.mark.parametrize("uid", [None, "uid-2"])
@@ -485,7 +485,7 @@ async def test_order_is_left_to_whom_it_is_for(tmp_path: Path, only: str, job: s
     world.change(name, lambda spec: msgspec.structs.replace(spec, clean=_in_job(spec.clean, job)))
     assert await world.step(name) == Done()
     assert (not world.disk(name).dirty) is cleaned
-    assert (world.hands.looked == [name]) is cleaned
+    assert (world.executor.looked == [name]) is cleaned
 
 
 def _in_job(order: CleanOrder | None, job: str) -> CleanOrder:
@@ -531,7 +531,7 @@ async def test_disk_that_does_not_go_on_leaves_the_line(world: World, end: str) 
     gate.set()
     await asyncio.gather(*running)
     assert set(world.called) == {last}
-    assert len(world.hands.disks[disk.spec.entry].dirty) == CHUNKS
+    assert len(world.executor.disks[disk.spec.entry].dirty) == CHUNKS
 
 
 def _put(world: World, name: str, **status: object) -> None:
@@ -543,7 +543,7 @@ async def test_disk_of_which_nobody_has_seen_the_kind_is_not_touched(world: Worl
     name = world.add()
     _put(world, name, kind="")
     assert await world.step(name) == LookAgain(after=REFUSED_SECONDS)
-    assert (world.cleaning(name).reason, world.hands.looked) == ("IdentityChanged", [])
+    assert (world.cleaning(name).reason, world.executor.looked) == ("IdentityChanged", [])
     assert "it is looked at again when discovery has seen it" in world.cleaning(name).error
 
 

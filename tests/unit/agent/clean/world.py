@@ -1,4 +1,4 @@
-"""A node in memory: records, disks and hands, each of which can die at any call."""
+"""A node in memory: records, disks and executor, each of which can die at any call."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from localpv.agent.clean.executor import Target
 from localpv.agent.clean.locks import Locks
 from localpv.agent.clean.paths import Place
 from localpv.agent.clean.plans import Plan
-from localpv.agent.clean.reconciler import CleaningScope, Limits, Machine
+from localpv.agent.clean.reconciler import CleaningReconciler, CleaningScope, Limits
 from localpv.agent.clean.slots import Slots
 from localpv.api.kinds.localdisk import (
     Cleaning,
@@ -219,7 +219,7 @@ class World:
         self.folder = folder
         self.clock = FakeClock()
         self.records = FakeRecords()
-        self.hands = FakeHands(self.records)
+        self.executor = FakeHands(self.records)
         self.told = Told()
         self.limits = limits or Limits()
         self.settings = {CLASS: SETTINGS}
@@ -230,12 +230,12 @@ class World:
 
     def start(self, *, dies_at: int = 0) -> Fuse:
         """A new process, with nothing in its memory."""
-        self.records.fuse = self.hands.fuse = fuse = Fuse(dies_at)
-        self.machine = Machine(
+        self.records.fuse = self.executor.fuse = fuse = Fuse(dies_at)
+        self.reconciler = CleaningReconciler(
             scope=CleaningScope(node=NODE, only=self.only, ours=self.ours),
             records=self.records,
             classes=lambda: self.settings,
-            hands=self.hands,
+            executor=self.executor,
             locks=Locks(self.folder / "locks"),
             slots=Slots(self.limits.at_once, call=self.called.append),
             clock=self.clock,
@@ -249,7 +249,7 @@ class World:
             scope=CleaningScope(node=NODE),
             records=self.records,
             classes=lambda: self.settings,
-            hands=self.hands,
+            executor=self.executor,
             state_folder=self.folder,
             clock=self.clock,
             recorder=self.told,
@@ -260,7 +260,7 @@ class World:
         self, entry: str = "sdb", *, uid: str = "uid-1", method: tuple[str, ...] = ("dd-zero", "1"), node: str = NODE
     ) -> str:
         """A disk full of data and its record, with an order unless the uid is empty."""
-        self.hands.disks[entry] = FakeDisk(identity=f"serial-{entry}", lock=f"device-{entry}")
+        self.executor.disks[entry] = FakeDisk(identity=f"serial-{entry}", lock=f"device-{entry}")
         order = CleanOrder(volume_name=f"pv-{entry}", volume_uid=uid, method=method) if uid else None
         return self.records.keep(
             LocalDisk(
@@ -288,7 +288,7 @@ class World:
         self.change(name, lambda spec: msgspec.structs.replace(spec, clean=clean))
 
     def disk(self, name: str) -> FakeDisk:
-        return self.hands.disks[self.records.disks[name].spec.entry]
+        return self.executor.disks[self.records.disks[name].spec.entry]
 
     def status(self, name: str) -> LocalDiskStatus:
         return self.records.disks[name].status
@@ -299,12 +299,12 @@ class World:
         return found
 
     async def step(self, name: str) -> Outcome:
-        return await self.machine.step(name)
+        return await self.reconciler.step(name)
 
     async def to_end(self, name: str) -> None:
         """Steps until there is nothing more to do, letting time pass where that is asked for."""
         for _ in range(50):
-            match await self.machine.step(name):
+            match await self.reconciler.step(name):
                 case Done():
                     return
                 case LookAgain(after=seconds):

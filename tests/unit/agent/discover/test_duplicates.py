@@ -11,7 +11,7 @@ import pytest
 from localpv.agent.discover import duplicates as rivals
 from localpv.agent.discover.entry import Place, Sighting
 from localpv.agent.discover.identities import Index
-from localpv.agent.discover.inventory import Roster
+from localpv.agent.discover.inventory import Inventory
 from localpv.agent.discover.probe import Facts
 from localpv.api.kinds.localdisk import (
     CleanOrder,
@@ -36,19 +36,19 @@ def a_link(place: Place) -> Sighting:
 
 
 def test_entry_that_is_gone_has_no_rivals() -> None:
-    assert rivals.stronger(ONE, roster=Roster(), records={}, index=Index()) == ""
+    assert rivals.stronger(ONE, inventory=Inventory(), records={}, index=Index()) == ""
 
 
 def test_links_that_lead_nowhere_are_no_rivals() -> None:
-    roster = Roster()
+    inventory = Inventory()
     for place in (ONE, OTHER):
-        assert roster.see(place, a_link(place), since=None)
-        roster.offered.add(place)
-    assert list(roster.with_target("")) == []
-    assert rivals.stronger(OTHER, roster=roster, records={}, index=Index()) == ""
+        assert inventory.see(place, a_link(place), since=None)
+        inventory.offered.add(place)
+    assert list(inventory.with_target("")) == []
+    assert rivals.stronger(OTHER, inventory=inventory, records={}, index=Index()) == ""
     for place in (ONE, OTHER):
-        roster.lose(place)
-    assert dict(roster.sightings) == {}
+        inventory.lose(place)
+    assert dict(inventory.sightings) == {}
 
 
 GIB = 1 << 30
@@ -83,20 +83,20 @@ class Node:
     """Entries of a node, each with what a look has shown, and their records."""
 
     def __init__(self) -> None:
-        self.roster, self.index, self.records = Roster(), Index(), dict[Place, LocalDisk]()
+        self.inventory, self.index, self.records = Inventory(), Index(), dict[Place, LocalDisk]()
 
     def see(self, place: Place, device: BlockDevice) -> None:
         entry = Entry(name=place.entry, kind=FileKind.BLOCK_DEVICE, is_link=True, device=device.number)
         sighting = Sighting(entry=entry, folder=Path("/mnt/disks"), target=f"device {device.number}")
-        self.roster.see(place, sighting, since=None)
-        self.roster.learn(place, Facts(device=device, identity=device.identity))
+        self.inventory.see(place, sighting, since=None)
+        self.inventory.learn(place, Facts(device=device, identity=device.identity))
 
     def know(self, place: Place, record: LocalDisk) -> None:
         self.records[place] = record
         self.index.put(place, record)
 
     def stronger(self, place: Place) -> str:
-        return rivals.stronger(place, roster=self.roster, records=self.records, index=self.index)
+        return rivals.stronger(place, inventory=self.inventory, records=self.records, index=self.index)
 
     def rivals(self) -> tuple[str, str]:
         return self.stronger(ONE), self.stronger(OTHER)
@@ -127,7 +127,7 @@ def test_of_two_links_to_one_disk_only_the_one_with_the_better_right_has_it(
     for place, known in ((ONE, one), (OTHER, other)):
         node.see(place, a_device())
         if known.pop("offered", False):
-            node.roster.offered.add(place)
+            node.inventory.offered.add(place)
         node.know(place, a_record(place, **known))
     assert node.rivals() == (("", IS_ONE) if wins == "one" else (IS_OTHER, ""))
 
@@ -196,40 +196,40 @@ def test_places_and_facts_of_an_entry_go_with_it() -> None:
     node = Node()
     node.see(ONE, a_device())
     node.see(OTHER, a_device())
-    roster = node.roster
-    assert set(roster.with_target(f"device {SDB}")) == {ONE, OTHER} == roster.of_class("fast")
-    assert roster.of_class("slow") == set()
-    roster.lose(ONE)
-    assert list(roster.with_target(f"device {SDB}")) == [OTHER]
-    assert ONE not in roster.sightings and ONE not in roster.facts
-    roster.learn(ONE, Facts())
-    assert ONE not in roster.facts, "a look that ends when the entry is gone tells nothing"
+    inventory = node.inventory
+    assert set(inventory.with_target(f"device {SDB}")) == {ONE, OTHER} == inventory.of_class("fast")
+    assert inventory.of_class("slow") == set()
+    inventory.lose(ONE)
+    assert list(inventory.with_target(f"device {SDB}")) == [OTHER]
+    assert ONE not in inventory.sightings and ONE not in inventory.facts
+    inventory.learn(ONE, Facts())
+    assert ONE not in inventory.facts, "a look that ends when the entry is gone tells nothing"
 
 
 def test_disk_is_looked_at_once_for_each_doubt() -> None:
     node = Node()
     node.see(ONE, a_device())
-    roster = node.roster
-    assert roster.take_doubt(ONE) and not roster.take_doubt(ONE)
-    roster.doubt(ONE)
-    assert roster.take_doubt(ONE) and not roster.take_doubt(ONE)
-    assert not roster.see(ONE, roster.sightings[ONE], since=5.0), "nothing new"
-    assert not roster.take_doubt(ONE)
-    roster.doubt(OTHER)
-    assert roster.take_doubt(OTHER), "nothing is known of it"
+    inventory = node.inventory
+    assert inventory.take_doubt(ONE) and not inventory.take_doubt(ONE)
+    inventory.doubt(ONE)
+    assert inventory.take_doubt(ONE) and not inventory.take_doubt(ONE)
+    assert not inventory.see(ONE, inventory.sightings[ONE], since=5.0), "nothing new"
+    assert not inventory.take_doubt(ONE)
+    inventory.doubt(OTHER)
+    assert inventory.take_doubt(OTHER), "nothing is known of it"
 
 
 def test_entry_is_as_old_as_its_first_sight() -> None:
-    roster = Roster()
-    assert roster.seconds_since(ONE, 7.0) == float("inf")
-    roster.see(ONE, a_link(ONE), since=5.0)
-    assert roster.seconds_since(ONE, 7.0) == 2.0
+    inventory = Inventory()
+    assert inventory.seconds_since(ONE, 7.0) == float("inf")
+    inventory.see(ONE, a_link(ONE), since=5.0)
+    assert inventory.seconds_since(ONE, 7.0) == 2.0
     changed = dataclasses.replace(a_link(ONE), target="device 8:16")
-    assert roster.see(ONE, changed, since=6.0)
-    assert roster.seconds_since(ONE, 7.0) == 2.0, "another target makes no other entry"
-    roster.lose(ONE)
-    roster.see(ONE, changed, since=6.0)
-    assert roster.seconds_since(ONE, 7.0) == 1.0
+    assert inventory.see(ONE, changed, since=6.0)
+    assert inventory.seconds_since(ONE, 7.0) == 2.0, "another target makes no other entry"
+    inventory.lose(ONE)
+    inventory.see(ONE, changed, since=6.0)
+    assert inventory.seconds_since(ONE, 7.0) == 1.0
 
 
 def a_mount(root: str = "/") -> Mount:

@@ -10,7 +10,7 @@ import pytest
 
 from localpv import errors
 from localpv.agent.discover.entry import Sighting
-from localpv.agent.discover.probe import NOTHING, Eyes, Facts
+from localpv.agent.discover.probe import NOTHING, DiskProbe, Facts
 from localpv.host.contents import BLANK, Contents
 from localpv.host.folders import Capacity, Entry, FileKind
 from localpv.host.marks import Mark
@@ -63,8 +63,8 @@ class Machine:
     async def of_directory(self, path: Path) -> Mark | None:
         return self.mark
 
-    def eyes(self) -> Eyes:
-        return Eyes(devices=self, folders=self, marks=self)  # type: ignore[arg-type]
+    def probe(self) -> DiskProbe:
+        return DiskProbe(devices=self, folders=self, marks=self)  # type: ignore[arg-type]
 
 
 ON_DEVICE = Sighting(entry=Entry(name="a", kind=FileKind.BLOCK_DEVICE, device=SDB), folder=FOLDER)
@@ -85,7 +85,7 @@ def directory(around: Mount | None) -> Sighting:
 
 async def test_device_that_no_volume_has_is_tried_and_looked_into() -> None:
     machine = Machine()
-    facts = await machine.eyes().look(ON_DEVICE, unused=True)
+    facts = await machine.probe().look(ON_DEVICE, unused=True)
     assert machine.asked == ["describe /mnt/fast/a exclusive", "contents /dev/sdb"]
     assert facts == Facts(
         device=DEVICE, identity=DEVICE.identity, medium=Medium.HDD, capacity_bytes=1000, contents=BLANK
@@ -94,7 +94,7 @@ async def test_device_that_no_volume_has_is_tried_and_looked_into() -> None:
 
 async def test_device_of_a_volume_is_neither_tried_nor_looked_into() -> None:
     machine = Machine()
-    facts = await machine.eyes().look(ON_DEVICE, unused=False)
+    facts = await machine.probe().look(ON_DEVICE, unused=False)
     assert machine.asked == ["describe /mnt/fast/a"]
     assert facts.contents is None and facts.capacity_bytes == 1000
 
@@ -102,25 +102,25 @@ async def test_device_of_a_volume_is_neither_tried_nor_looked_into() -> None:
 @pytest.mark.parametrize(("fs_type", "looked"), [("ext4", True), ("xfs", False), ("", False)])
 async def test_file_system_is_looked_into_only_when_it_is_of_the_accepted_type(fs_type: str, looked: bool) -> None:
     machine = Machine(dataclasses.replace(DEVICE, signatures=(EXT4,)))
-    facts = await machine.eyes().look(ON_DEVICE, unused=True, fs_type=fs_type)
+    facts = await machine.probe().look(ON_DEVICE, unused=True, fs_type=fs_type)
     assert (facts.contents is not None) is looked
-    of_a_volume = await machine.eyes().look(ON_DEVICE, unused=False, fs_type=fs_type)
+    of_a_volume = await machine.probe().look(ON_DEVICE, unused=False, fs_type=fs_type)
     assert of_a_volume.contents is None
 
 
 async def test_mark_of_a_tenant_is_found_beside_the_device_or_in_what_is_on_it() -> None:
     machine = Machine()
     machine.found = Contents(names=("x",), count=1, mark=OLD)
-    assert (await machine.eyes().look(ON_DEVICE, unused=True)).mark == OLD
+    assert (await machine.probe().look(ON_DEVICE, unused=True)).mark == OLD
     machine.mark = Mark(volume="pv-2", uid="uid-2")
-    assert (await machine.eyes().look(ON_DEVICE, unused=True)).mark == machine.mark
-    assert (await machine.eyes().look(ON_DEVICE, unused=False)).mark == machine.mark
-    assert (await machine.eyes().look(mount_point(a_mount()), unused=False)).mark == machine.mark
+    assert (await machine.probe().look(ON_DEVICE, unused=True)).mark == machine.mark
+    assert (await machine.probe().look(ON_DEVICE, unused=False)).mark == machine.mark
+    assert (await machine.probe().look(mount_point(a_mount()), unused=False)).mark == machine.mark
 
 
 async def test_mount_point_is_known_by_its_device_and_the_number_of_the_mount() -> None:
     machine = Machine()
-    facts = await machine.eyes().look(mount_point(a_mount()), unused=True)
+    facts = await machine.probe().look(mount_point(a_mount()), unused=True)
     assert facts.identity == dataclasses.replace(DEVICE.identity, mount_id=70)
     assert (facts.medium, facts.capacity_bytes, facts.contents) == (Medium.HDD, 500, BLANK)
     assert machine.asked == ["describe /dev/sdb", "contents /mnt/fast/a top"], "it is in use, so nobody tries"
@@ -128,7 +128,7 @@ async def test_mount_point_is_known_by_its_device_and_the_number_of_the_mount() 
 
 async def test_part_of_a_file_system_is_a_directory_of_its_own() -> None:
     machine = Machine()
-    facts = await machine.eyes().look(mount_point(a_mount(root="/part")), unused=True)
+    facts = await machine.probe().look(mount_point(a_mount(root="/part")), unused=True)
     assert facts.identity is not None and (facts.identity.inode, facts.identity.mount_id) == (7, 70)
     assert machine.asked[-1] == "contents /mnt/fast/a"
 
@@ -136,7 +136,7 @@ async def test_part_of_a_file_system_is_a_directory_of_its_own() -> None:
 async def test_directory_of_a_volume_is_not_looked_into() -> None:
     for sighting in (mount_point(a_mount()), directory(a_mount())):
         machine = Machine()
-        assert (await machine.eyes().look(sighting, unused=False)).contents is None
+        assert (await machine.probe().look(sighting, unused=False)).contents is None
         assert not any(one.startswith("contents") for one in machine.asked)
 
 
@@ -155,16 +155,16 @@ async def test_mount_whose_device_has_no_name_in_here_is_known_by_its_number(
 ) -> None:
     machine = Machine(device)
     machine.trouble = trouble
-    facts = await machine.eyes().look(mount_point(mount), unused=True)
+    facts = await machine.probe().look(mount_point(mount), unused=True)
     assert facts.identity == Identity(fs_uuid="behind", mount_id=70)
     assert facts.medium is Medium.UNKNOWN
     assert not mount.source.startswith("/dev/") or machine.asked[0] == "describe /dev/sdb"
 
 
 async def test_plain_directory_has_no_mount_of_its_own_and_what_nothing_holds_has_no_facts() -> None:
-    facts = await Machine().eyes().look(directory(a_mount()), unused=True)
+    facts = await Machine().probe().look(directory(a_mount()), unused=True)
     assert facts.identity is not None and (facts.identity.inode, facts.identity.mount_id) == (7, 0)
-    assert await Machine().eyes().look(directory(None), unused=True) == NOTHING
+    assert await Machine().probe().look(directory(None), unused=True) == NOTHING
 
 
 @pytest.mark.parametrize(
@@ -179,44 +179,44 @@ async def test_plain_directory_has_no_mount_of_its_own_and_what_nothing_holds_ha
 async def test_disk_that_cannot_be_read_says_so(trouble: Exception, said: str, hung: bool) -> None:
     machine = Machine()
     machine.trouble = trouble
-    assert await machine.eyes().look(ON_DEVICE, unused=True) == Facts(trouble=said, hung=hung)
+    assert await machine.probe().look(ON_DEVICE, unused=True) == Facts(trouble=said, hung=hung)
 
 
 async def test_file_system_that_hangs_is_not_asked_in_another_way() -> None:
     machine = Machine()
     machine.trouble = errors.HostTimeout("no answer")
-    assert await machine.eyes().look(mount_point(a_mount()), unused=True) == Facts(trouble="no answer", hung=True)
+    assert await machine.probe().look(mount_point(a_mount()), unused=True) == Facts(trouble="no answer", hung=True)
 
 
 async def test_directories_of_one_file_system_share_a_look_until_something_is_mounted() -> None:
     machine = Machine()
-    eyes = machine.eyes()
+    probe = machine.probe()
     for _ in range(3):
-        await eyes.look(directory(a_mount()), unused=False)
+        await probe.look(directory(a_mount()), unused=False)
     assert machine.asked == ["describe /dev/sdb"]
-    eyes.forget()
-    await eyes.look(directory(a_mount()), unused=False)
+    probe.forget()
+    await probe.look(directory(a_mount()), unused=False)
     assert len(machine.asked) == 2
     for _ in range(2):
-        await eyes.look(mount_point(a_mount()), unused=False)
+        await probe.look(mount_point(a_mount()), unused=False)
     assert len(machine.asked) == 4, "a mount point is never known from memory"
 
 
 async def test_look_that_failed_is_not_shared() -> None:
     machine = Machine()
-    eyes = machine.eyes()
+    probe = machine.probe()
     machine.trouble = errors.HostTimeout("no answer")
-    assert (await eyes.look(directory(a_mount()), unused=False)).hung
+    assert (await probe.look(directory(a_mount()), unused=False)).hung
     machine.trouble = None
-    assert (await eyes.look(directory(a_mount()), unused=False)).identity is not None
+    assert (await probe.look(directory(a_mount()), unused=False)).identity is not None
     assert len(machine.asked) == 2
 
 
 async def test_look_that_one_gives_up_goes_on_for_the_others() -> None:
     machine = Machine()
     machine.gate = asyncio.Event()
-    eyes = machine.eyes()
-    first, second = (asyncio.create_task(eyes.look(directory(a_mount()), unused=False)) for _ in range(2))
+    probe = machine.probe()
+    first, second = (asyncio.create_task(probe.look(directory(a_mount()), unused=False)) for _ in range(2))
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     first.cancel()

@@ -18,7 +18,7 @@ from localpv.agent.discover import discovery as module
 from localpv.agent.discover import reconciler
 from localpv.agent.discover.discovery import GATHER_SECONDS, UDEV_PATIENCE_SECONDS, UDEV_SECONDS
 from localpv.agent.discover.entry import Place, Sighting
-from localpv.agent.discover.inventory import Roster
+from localpv.agent.discover.inventory import Inventory
 from localpv.agent.discover.probe import NOTHING, Facts
 from localpv.agent.discover.reconciler import AGAIN_SECONDS
 from localpv.api.kinds.localdisk import LocalDisk, OfferedVolume
@@ -250,7 +250,7 @@ async def test_record_whose_entry_is_gone_at_the_start_is_looked_at(steps: Steps
     steps.add_disk("sdb")
     await steps.everything()
     steps.machine.remove(f"{FOLDER}/sdb")
-    steps.discovery._roster.lose(Place("fast", "sdb"))  # as after a restart
+    steps.discovery._inventory.lose(Place("fast", "sdb"))  # as after a restart
     await steps.survey()
     assert steps.asked == {"sdb"}
 
@@ -432,7 +432,7 @@ async def test_new_directory_settles_and_is_asked_again_when_it_has(steps: Steps
     await steps.clock.advance(1.0)
     assert await steps.look("folder") == LookAgain(after=SETTLE_SECONDS - 1.0)
     assert steps.disk("folder").status.reason == "Settling"
-    assert Place("fast", "folder") in steps.discovery._roster._stale
+    assert Place("fast", "folder") in steps.discovery._inventory._stale
     await steps.clock.advance(SETTLE_SECONDS - 1.0)
     assert await steps.look("folder") == Done()
     assert steps.disk("folder").status.phase == "Available"
@@ -468,7 +468,7 @@ async def test_entry_that_changed_while_its_disk_was_looked_at_is_looked_at_agai
 ) -> None:
     steps.add_disk("sdb")
     await steps.survey()
-    real = steps.discovery._eyes.look
+    real = steps.discovery._probe.look
 
     async def look(*arguments: Any, **options: Any) -> Facts:
         found = await real(*arguments, **options)
@@ -477,7 +477,7 @@ async def test_entry_that_changed_while_its_disk_was_looked_at_is_looked_at_agai
         await steps.survey()
         return found
 
-    monkeypatch.setattr(steps.discovery._eyes, "look", look)
+    monkeypatch.setattr(steps.discovery._probe, "look", look)
     assert await steps.look("sdb") == LookAgain(after=0)
     assert Place("fast", "sdb") not in steps.discovery.records
 
@@ -506,9 +506,9 @@ async def test_disk_that_came_back_from_a_volume_is_tried_though_it_is_known(ste
     steps.machine.make_folder(f"{FOLDER}/folder")
     await steps.everything()
     place = Place("fast", "sdb")
-    known = steps.discovery._roster.facts[place]
+    known = steps.discovery._inventory.facts[place]
     assert known.device is not None
-    steps.discovery._roster.learn(
+    steps.discovery._inventory.learn(
         place, dataclasses.replace(known, device=dataclasses.replace(known.device, opens_exclusively=None))
     )
     await steps.look("sdb")
@@ -516,26 +516,26 @@ async def test_disk_that_came_back_from_a_volume_is_tried_though_it_is_known(ste
     await steps.look("sdb")
     assert steps.described == ["sdb"], "now it was tried"
     folder = Place("fast", "folder")
-    known = steps.discovery._roster.facts[folder]
+    known = steps.discovery._inventory.facts[folder]
     assert known.contents is not None
-    steps.discovery._roster.learn(folder, dataclasses.replace(known, contents=None))
+    steps.discovery._inventory.learn(folder, dataclasses.replace(known, contents=None))
     await steps.look("folder")
-    assert steps.discovery._roster.facts[folder].contents is not None
+    assert steps.discovery._inventory.facts[folder].contents is not None
     trouble = Facts(trouble="it could not be read")
-    steps.discovery._roster.learn(folder, trouble)
+    steps.discovery._inventory.learn(folder, trouble)
     await steps.look("folder")
-    assert steps.discovery._roster.facts[folder] is trouble, "asked again when something speaks for it"
+    assert steps.discovery._inventory.facts[folder] is trouble, "asked again when something speaks for it"
 
 
 async def test_entry_that_is_not_offered_any_more_lets_another_one_have_the_disk(steps: Steps) -> None:
     steps.add_disk("sdb")
     await steps.everything()
-    assert steps.discovery._roster.offered == {Place("fast", "sdb")}
+    assert steps.discovery._inventory.offered == {Place("fast", "sdb")}
     steps.machine.disks[Path("/dev/sdb")].held = True
     steps.discovery.look_at_everything()
     assert steps.asked == {"sdb"} and "fast" in steps.surveys
     await steps.look("sdb")
-    assert steps.discovery._roster.offered == set()
+    assert steps.discovery._inventory.offered == set()
 
 
 async def test_round_without_volumes_leaves_those_that_are_well_alone(steps: Steps) -> None:
@@ -588,7 +588,7 @@ async def test_changed_class_is_surveyed_and_its_disks_are_asked_again_and_no_ot
     steps.discovery.configure(configured(a_class(fs_type="xfs"), both[1]))
     assert {*steps.surveys} == {"fast"}
     assert not steps.discovery.synced
-    assert steps.discovery._roster._stale == {Place("fast", "sdb")}
+    assert steps.discovery._inventory._stale == {Place("fast", "sdb")}
 
 
 # What is known about entries.
@@ -602,45 +602,45 @@ def a_sighting(name: str, target: str = "device 8:0") -> Sighting:
 
 
 def test_entries_are_known_by_what_they_lead_to_until_they_lead_elsewhere() -> None:
-    roster = Roster()
-    assert roster.see(A, a_sighting("a"), since=None) and roster.see(B, a_sighting("b"), since=None)
-    assert {*roster.with_target("device 8:0")} == {A, B}
-    assert not roster.see(A, a_sighting("a"), since=None)
-    assert roster.see(A, a_sighting("a", "device 8:1"), since=None)
-    assert ({*roster.with_target("device 8:0")}, {*roster.with_target("device 8:1")}) == ({B}, {A})
-    assert roster.see(A, a_sighting("a", ""), since=None)
-    assert {*roster.with_target("")} == {*roster.with_target("device 8:1")} == set()
-    roster.lose(B)
-    roster.lose(B)
-    assert {*roster.with_target("device 8:0")} == set() and not roster._targets
-    assert [*roster.sightings] == [A]
-    assert roster.of_class("fast") == {A} and roster.of_class("slow") == set()
+    inventory = Inventory()
+    assert inventory.see(A, a_sighting("a"), since=None) and inventory.see(B, a_sighting("b"), since=None)
+    assert {*inventory.with_target("device 8:0")} == {A, B}
+    assert not inventory.see(A, a_sighting("a"), since=None)
+    assert inventory.see(A, a_sighting("a", "device 8:1"), since=None)
+    assert ({*inventory.with_target("device 8:0")}, {*inventory.with_target("device 8:1")}) == ({B}, {A})
+    assert inventory.see(A, a_sighting("a", ""), since=None)
+    assert {*inventory.with_target("")} == {*inventory.with_target("device 8:1")} == set()
+    inventory.lose(B)
+    inventory.lose(B)
+    assert {*inventory.with_target("device 8:0")} == set() and not inventory._targets
+    assert [*inventory.sightings] == [A]
+    assert inventory.of_class("fast") == {A} and inventory.of_class("slow") == set()
 
 
 def test_entry_has_been_there_since_it_was_first_seen_and_for_ever_if_from_the_start() -> None:
-    roster = Roster()
-    roster.see(A, a_sighting("a"), since=None)
-    roster.see(B, a_sighting("b"), since=3.0)
-    roster.see(B, a_sighting("b", "device 8:1"), since=7.0)
-    assert (roster.seconds_since(A, 10.0), roster.seconds_since(B, 10.0)) == (float("inf"), 7.0)
-    roster.lose(B)
-    assert roster.seconds_since(B, 10.0) == float("inf")
+    inventory = Inventory()
+    inventory.see(A, a_sighting("a"), since=None)
+    inventory.see(B, a_sighting("b"), since=3.0)
+    inventory.see(B, a_sighting("b", "device 8:1"), since=7.0)
+    assert (inventory.seconds_since(A, 10.0), inventory.seconds_since(B, 10.0)) == (float("inf"), 7.0)
+    inventory.lose(B)
+    assert inventory.seconds_since(B, 10.0) == float("inf")
 
 
 def test_doubt_is_taken_once_and_never_about_what_is_not_there() -> None:
-    roster = Roster()
-    roster.doubt(A)
-    roster.learn(A, NOTHING)
-    assert not roster.facts and not roster._stale
-    roster.see(A, a_sighting("a"), since=None)
-    roster.learn(A, NOTHING)
-    assert [roster.take_doubt(A), roster.take_doubt(A)] == [True, False]
-    roster.doubt(A)
-    assert [roster.take_doubt(A), roster.take_doubt(A)] == [True, False]
-    roster.see(A, a_sighting("a", "device 8:1"), since=None)
-    assert roster.take_doubt(A), "it leads elsewhere"
-    roster.doubt(A)
-    roster.lose(A)
-    assert not roster.facts and not roster._stale
-    roster.see(A, a_sighting("a"), since=None)
-    assert [roster.take_doubt(A), roster.take_doubt(A)] == [True, True], "nobody has looked"
+    inventory = Inventory()
+    inventory.doubt(A)
+    inventory.learn(A, NOTHING)
+    assert not inventory.facts and not inventory._stale
+    inventory.see(A, a_sighting("a"), since=None)
+    inventory.learn(A, NOTHING)
+    assert [inventory.take_doubt(A), inventory.take_doubt(A)] == [True, False]
+    inventory.doubt(A)
+    assert [inventory.take_doubt(A), inventory.take_doubt(A)] == [True, False]
+    inventory.see(A, a_sighting("a", "device 8:1"), since=None)
+    assert inventory.take_doubt(A), "it leads elsewhere"
+    inventory.doubt(A)
+    inventory.lose(A)
+    assert not inventory.facts and not inventory._stale
+    inventory.see(A, a_sighting("a"), since=None)
+    assert [inventory.take_doubt(A), inventory.take_doubt(A)] == [True, True], "nobody has looked"

@@ -11,7 +11,7 @@ from localpv.api import well_known
 from localpv.api.kinds.volumes import PersistentVolume, PersistentVolumeClaim, StorageClass
 from localpv.disk import labels
 from localpv.engine.binder import claims, defaults, volumes
-from localpv.engine.binder.claims import Ask, Assign, Bind, Lose, Stay, Surroundings
+from localpv.engine.binder.claims import Ask, Assign, Bind, Listers, Lose, Stay
 from localpv.engine.binder.volumes import Leave, Release, SetPhase, Unbind
 from localpv.observe import claim_events
 from localpv.volume.volume_index import VolumeIndex
@@ -26,7 +26,7 @@ def decided(
     default: str = "",
     promised: tuple[str, ...] = (),
 ) -> claims.Action:
-    around = Surroundings(
+    around = Listers(
         classes=lambda name: of if of is not None and of.key == name else None,
         default_class=lambda: default,
         unscheduled_pods=lambda key: (),

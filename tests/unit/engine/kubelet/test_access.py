@@ -13,7 +13,7 @@ from localpv import errors
 from localpv.api.pod_logs import PodLogOptions
 from localpv.engine.apiserver import pod_subresources
 from localpv.engine.kubelet.access import PodAccess
-from localpv.engine.kubelet.paths import Places
+from localpv.engine.kubelet.paths import KubeletPaths
 from localpv.engine.kubelet.records import Record, Records
 from localpv.host.containers import Bundle
 from localpv.testing.fake_containers import FakeContainers
@@ -22,13 +22,13 @@ POD: dict[str, Any] = {"metadata": {"name": "pod", "uid": "uid"}, "status": {}}
 
 
 @pytest.fixture
-def places(tmp_path: Path) -> Places:
-    return Places(tmp_path, tmp_path)
+def paths(tmp_path: Path) -> KubeletPaths:
+    return KubeletPaths(tmp_path, tmp_path)
 
 
 @pytest.fixture
-def records(places: Places) -> Records:
-    return Records(places)
+def records(paths: KubeletPaths) -> Records:
+    return Records(paths)
 
 
 @pytest.fixture
@@ -37,8 +37,8 @@ def containers() -> FakeContainers:
 
 
 @pytest.fixture
-def access(records: Records, containers: FakeContainers, places: Places) -> pod_subresources.PodAccess:
-    return PodAccess(records=records, containers=containers, places=places)
+def access(records: Records, containers: FakeContainers, paths: KubeletPaths) -> pod_subresources.PodAccess:
+    return PodAccess(records=records, containers=containers, paths=paths)
 
 
 def ran(records: Records, one: Record, text: str) -> Bundle:

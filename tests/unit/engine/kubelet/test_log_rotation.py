@@ -8,14 +8,14 @@ from tests.unit.engine.kubelet.builders import record
 
 from localpv.engine.kubelet import logs
 from localpv.engine.kubelet.logs import LogRotation
-from localpv.engine.kubelet.paths import Places
+from localpv.engine.kubelet.paths import KubeletPaths
 from localpv.engine.kubelet.records import Records
 from localpv.testing.clock import FakeClock
 from localpv.testing.fake_containers import FakeContainers
 
 
 async def test_long_log_is_put_aside_and_the_oldest_goes(tmp_path: Path) -> None:
-    records, containers, clock = Records(Places(tmp_path, tmp_path)), FakeContainers(), FakeClock()
+    records, containers, clock = Records(KubeletPaths(tmp_path, tmp_path)), FakeContainers(), FakeClock()
     one = record()
     records.save(one)
     bundle = records.bundle(one)
@@ -35,7 +35,7 @@ async def test_long_log_is_put_aside_and_the_oldest_goes(tmp_path: Path) -> None
 
 
 async def test_log_that_was_put_aside_just_before_a_crash_is_begun_anew(tmp_path: Path) -> None:
-    records, containers = Records(Places(tmp_path, tmp_path)), FakeContainers()
+    records, containers = Records(KubeletPaths(tmp_path, tmp_path)), FakeContainers()
     one = record()
     records.save(one)
     records.bundle(one).log.parent.mkdir(parents=True)

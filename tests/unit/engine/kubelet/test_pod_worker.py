@@ -222,7 +222,7 @@ async def test_pod_that_is_gone_is_cleared_away_at_the_next_start(town: Town) ->
 async def test_container_of_which_nothing_is_known_is_removed_at_the_start(town: Town) -> None:
     from localpv.host.containers import Bundle
 
-    stranger = Bundle(id="nobody.main.0", folder=town.places.container("nobody.main.0"), log=Path("/dev/null"))
+    stranger = Bundle(id="nobody.main.0", folder=town.paths.container("nobody.main.0"), log=Path("/dev/null"))
     await town.containers.create(stranger)
     async with town.running():
         await town.until_done("delete main.0")

@@ -22,7 +22,7 @@ from localpv.engine.apiserver.server import ApiServer, Settings
 from localpv.engine.kubelet.container_start import ContainerRuntime, NodeFacts
 from localpv.engine.kubelet.images import store
 from localpv.engine.kubelet.images.store import Config, Image, Images
-from localpv.engine.kubelet.paths import Places
+from localpv.engine.kubelet.paths import KubeletPaths
 from localpv.engine.kubelet.runner import PodRunner
 from localpv.engine.kubelet.volumes import PodVolumes
 from localpv.engine.kubelet.volumes.volume_spec import Prepared
@@ -72,14 +72,14 @@ class Town:
         self.client = client
         self.pods = client.untyped(Pod.resource)
         self.journal: list[str] = []
-        self.places = Places(folder / "node", folder / "run")
+        self.paths = KubeletPaths(folder / "node", folder / "run")
         self.containers = FakeContainers(self.journal)
         self.sandboxes = FakeSandboxes(self.journal)
         self.machine = Machine(folder / "volumes")
         self.volumes = NotedVolumes(self.machine, self.journal)
         self.boot = "boot-1"
-        self.images = Images(self.places.images)
-        self.places.images.mkdir(parents=True)
+        self.images = Images(self.paths.images)
+        self.paths.images.mkdir(parents=True)
         box = Image(id="sha256:box", config=Config(cmd=("sh",)))
         self.images.add(box, [store.parse_reference("busybox")], lambda root: None)
         self.refusal: tuple[str, str] | None = None
@@ -100,7 +100,7 @@ class Town:
             informer=informers.informer(Pod, Selection(fields=f"spec.nodeName={NODE}")),
             node=NodeFacts(name=NODE, host_ip="192.0.2.7", boot=self.boot, capacity={"cpu": "2", "memory": "1Gi"}),
             runtime=ContainerRuntime(
-                places=self.places,
+                paths=self.paths,
                 images=self.images,
                 containers=self.containers,
                 sandboxes=self.sandboxes,

@@ -11,7 +11,7 @@ from localpv.api.kinds.localdisk import DiskKind, LocalDisk, VolumeMode
 from localpv.config import cleaners
 from localpv.config.settings import Configuration
 from localpv.disk import labels
-from localpv.manager.publish.class_warnings import Cautions
+from localpv.manager.publish.class_warnings import ClassWarnings
 from localpv.observe.conditions import DiskConditions
 from localpv.observe.recorder import Recorder
 
@@ -21,7 +21,7 @@ class Told:
         self.world = World(block_cleaner=cleaners.read((method,), for_devices=True))
         recorder = Recorder(self.world.events)
         conditions = DiskConditions(records=self.world.records, recorder=recorder, clock=self.world.clock)
-        self.cautions = Cautions(conditions=conditions, recorder=recorder, surroundings=self.world.surroundings)
+        self.cautions = ClassWarnings(conditions=conditions, recorder=recorder, listers=self.world.listers)
 
     def disk(self, mode: VolumeMode, kind: DiskKind = DiskKind.BLOCK_DEVICE) -> LocalDisk:
         found = self.world.find_disk(kind=kind)
@@ -49,7 +49,7 @@ def test_raw_device_whose_old_blocks_stay_is_told_once_on_its_class_and_on_each_
 
 def test_without_a_class_it_is_told_on_the_node() -> None:
     told = Told("fs-reset")
-    told.world.surroundings.classes.clear()
+    told.world.listers.classes.clear()
     told.step(told.disk(VolumeMode.BLOCK))
     assert told.events == [(NODE, labels.DATA_READABLE)]
 
@@ -68,11 +68,11 @@ def test_condition_goes_with_the_method_and_with_the_class() -> None:
     for without in ("method", "class"):
         told = Told("fs-reset")
         told.step(told.disk(VolumeMode.BLOCK))
-        known = told.world.surroundings.configuration
+        known = told.world.listers.configuration
         if without == "class":
-            told.world.surroundings.configuration = Configuration(classes={})
+            told.world.listers.configuration = Configuration(classes={})
         else:
             better = cleaners.read(("zeroout",), for_devices=True)
             classes = {CLASS: replace(known.classes[CLASS], block_cleaner=better)}
-            told.world.surroundings.configuration = replace(known, classes=classes)
+            told.world.listers.configuration = replace(known, classes=classes)
         assert told.step(told.world.disk) == []

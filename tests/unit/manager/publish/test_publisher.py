@@ -174,13 +174,13 @@ def test_disk_that_was_changed_between_intent_and_volume_is_recorded_as_it_is_no
 
 
 def test_missing_class_is_told_and_waited_for(world: World) -> None:
-    classes, world.surroundings.classes = world.surroundings.classes, {}
+    classes, world.listers.classes = world.listers.classes, {}
     world.find_disk()
     world.settle()
     (condition,) = world.disk.status.conditions
     assert (condition.type, condition.status, condition.reason) == ("Offered", "False", "NoStorageClass")
     assert world.events.reasons(world.name) == ["NoStorageClass"], "told once"
-    world.surroundings.classes = classes
+    world.listers.classes = classes
     world.settle()
     assert world.volume is not None
     assert world.disk.status.conditions == ()
@@ -188,7 +188,7 @@ def test_missing_class_is_told_and_waited_for(world: World) -> None:
 
 @pytest.mark.seed("DSC-4")
 def test_disk_of_a_class_that_is_not_configured_gets_no_volume(world: World) -> None:
-    world.surroundings.configuration = dataclasses.replace(world.surroundings.configuration, classes={})
+    world.listers.configuration = dataclasses.replace(world.listers.configuration, classes={})
     world.find_disk()
     world.settle()
     assert world.volume is None
@@ -470,17 +470,17 @@ def test_offer_that_others_hold_is_forgotten_only_when_it_is_gone(world: World) 
 
 def test_missing_class_is_asked_for_once_on_the_node_with_all_that_are_missing(world: World) -> None:
     classes = {CLASS: worlds.settings(), "slow": dataclasses.replace(worlds.settings(), name="slow")}
-    world.surroundings.configuration = dataclasses.replace(world.surroundings.configuration, classes=classes)
-    there = {**world.surroundings.classes}
+    world.listers.configuration = dataclasses.replace(world.listers.configuration, classes=classes)
+    there = {**world.listers.classes}
     world.find_disk()
-    world.surroundings.classes = {}
+    world.listers.classes = {}
     world.settle()
     world.settle()
     asked = [message for about, reason, message in world.events.told if (about, reason) == (NODE, "NoStorageClass")]
     assert len(asked) == 1 and f"There is no StorageClass {CLASS}, slow;" in asked[0]
     assert (NODE, "NoStorageClass") in world.events.warnings
     assert world.disk.status.conditions[0].reason == "NoStorageClass"
-    world.surroundings.classes = there
+    world.listers.classes = there
     world.settle()
     assert world.volume is not None
     assert world.disk.status.conditions == ()
@@ -489,8 +489,8 @@ def test_missing_class_is_asked_for_once_on_the_node_with_all_that_are_missing(w
 def test_class_that_is_there_is_not_asked_for(world: World) -> None:
     slow = dataclasses.replace(worlds.settings(), name="slow")
     classes = {CLASS: worlds.settings(), "slow": slow}
-    world.surroundings.configuration = dataclasses.replace(world.surroundings.configuration, classes=classes)
-    world.surroundings.classes = {"slow": world.surroundings.classes[CLASS]}
+    world.listers.configuration = dataclasses.replace(world.listers.configuration, classes=classes)
+    world.listers.classes = {"slow": world.listers.classes[CLASS]}
     world.find_disk()
     world.settle()
     asked = [message for about, reason, message in world.events.told if (about, reason) == (NODE, "NoStorageClass")]
@@ -498,19 +498,19 @@ def test_class_that_is_there_is_not_asked_for(world: World) -> None:
 
 
 def test_disk_of_a_node_that_is_not_there_is_not_published_and_asks_for_nothing(world: World) -> None:
-    world.surroundings.nodes = {}
+    world.listers.nodes = {}
     world.find_disk()
     world.settle()
     assert world.volume is None
     assert world.disk.status.conditions[0].reason == "NoNode"
-    world.surroundings.classes = {}
+    world.listers.classes = {}
     world.settle()
     assert world.disk.status.conditions[0].reason == "NoStorageClass"
     assert "NoStorageClass" not in world.events.reasons(NODE)
 
 
 def test_trouble_is_over_when_the_disk_is_not_fit_any_more(world: World) -> None:
-    world.surroundings.nodes = {}
+    world.listers.nodes = {}
     world.find_disk()
     world.settle()
     assert world.disk.status.conditions

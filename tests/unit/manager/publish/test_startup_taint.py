@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 import pytest
-from tests.unit.manager.worlds import Surroundings, World, a_node
+from tests.unit.manager.worlds import Listers, World, a_node
 
 from localpv import errors
 from localpv.api.kinds.cluster import Node, NodeSpec, Taint
@@ -72,14 +72,14 @@ class Case:
         stored = self.api.put(PATH, {"spec": {"taints": taints}})
         self.looked = False
         self.disks: list[LocalDisk] = []
-        surroundings = Surroundings(configuration=CONFIGURATION)
+        listers = Listers(configuration=CONFIGURATION)
         self.node = a_node(uid=stored["metadata"]["uid"], spec=tainted(KEY).spec)
         self.taints = Taints(
             Client(self.api, field_manager="test"),
             nodes=self,  # type: ignore[arg-type]
             disks=lambda name: self.disks,
             has_looked=self.has_looked,
-            surroundings=surroundings,
+            listers=listers,
         )
 
     def get(self, name: str) -> Node:

@@ -302,13 +302,13 @@ def forbid(_: PersistentVolume) -> None:
 
 def test_deleted_volume_of_a_class_that_left_the_configuration_waits_and_says_why(world: World) -> None:
     first = world.released()
-    configuration = world.surroundings.configuration
-    world.surroundings.configuration = dataclasses.replace(configuration, classes={})
+    configuration = world.listers.configuration
+    world.listers.configuration = dataclasses.replace(configuration, classes={})
     world.volumes.remove(first.key)
     finish(world)
     assert world.volume is not None and world.disk.spec.clean is None
     assert "NotConfigured" in world.events.reasons(first.key)
-    world.surroundings.configuration = configuration
+    world.listers.configuration = configuration
     finish(world)
     assert world.disk.spec.clean is not None
 

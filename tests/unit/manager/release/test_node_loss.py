@@ -66,7 +66,7 @@ class Case:
     def __init__(self, policy: NodeLossPolicy, *, grace: float = 60.0, bound: bool = True) -> None:
         self.world = World()
         loss = Policy(policy=policy, grace_seconds=grace)
-        self.world.surroundings.configuration = Configuration(classes={CLASS: settings(node_loss=loss)})
+        self.world.listers.configuration = Configuration(classes={CLASS: settings(node_loss=loss)})
         self.world.published()
         if bound:
             self.world.bind()
@@ -85,7 +85,7 @@ class Case:
             nodes=self.nodes,  # type: ignore[arg-type]
             is_ours=lambda volume: True,
             remembers=self.remembers,
-            surroundings=self.world.surroundings,
+            listers=self.world.listers,
             recorder=self.figures,
             clock=self.world.clock,
         )

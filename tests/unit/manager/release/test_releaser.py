@@ -407,12 +407,12 @@ def test_volume_made_anew_by_somebody_takes_the_place_of_the_old(world: World) -
 
 def test_class_that_left_the_configuration_is_told_and_nothing_is_cleaned(world: World) -> None:
     world.released()
-    configuration = world.surroundings.configuration
-    world.surroundings.configuration = dataclasses.replace(configuration, classes={})
+    configuration = world.listers.configuration
+    world.listers.configuration = dataclasses.replace(configuration, classes={})
     world.settle()
     assert world.disk.spec.clean is None
     assert world.disk.status.conditions[0].reason == "NotConfigured"
-    world.surroundings.configuration = Configuration(classes={CLASS: settings()})
+    world.listers.configuration = Configuration(classes={CLASS: settings()})
     world.settle()
     assert world.disk.spec.clean is not None
     assert world.disk.status.conditions == ()

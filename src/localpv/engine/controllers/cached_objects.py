@@ -22,7 +22,7 @@ K = TypeVar("K", bound=Kind)
 R = TypeVar("R")
 
 
-class Known(Generic[K]):
+class CachedObjects(Generic[K]):
     """The objects of one kind. Somebody else owns the informer."""
 
     def __init__(

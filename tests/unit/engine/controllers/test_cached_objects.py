@@ -11,7 +11,7 @@ import pytest
 from localpv.api.kinds.cluster import ConfigMap
 from localpv.client.client import Client
 from localpv.client.informer import SharedInformer
-from localpv.engine.controllers.informer import Known
+from localpv.engine.controllers.cached_objects import CachedObjects
 from localpv.testing.api import FakeApi
 from localpv.testing.clock import FakeClock, settle
 
@@ -19,10 +19,10 @@ PATH = "/api/v1/namespaces/default/configmaps"
 
 
 @asynccontextmanager
-async def known(api: FakeApi, *, watching: bool = True) -> AsyncIterator[Known[ConfigMap]]:
+async def known(api: FakeApi, *, watching: bool = True) -> AsyncIterator[CachedObjects[ConfigMap]]:
     client = Client(api, field_manager="tests")
     informer = SharedInformer(client.objects(ConfigMap), clock=FakeClock())
-    found = Known(client, ConfigMap, informer, indexes={"color": lambda obj: [obj.data.get("color", "")]})
+    found = CachedObjects(client, ConfigMap, informer, indexes={"color": lambda obj: [obj.data.get("color", "")]})
     task = asyncio.create_task(informer.run()) if watching else None
     try:
         await settle()
