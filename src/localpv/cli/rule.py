@@ -8,6 +8,7 @@ from localpv import errors
 from localpv.api.kinds.localdisk import LocalDisk
 from localpv.api.kinds.localstorage import LocalStorage, LocalStorageNode, MatchedDevice
 from localpv.client.client import Client
+from localpv.disk import labels
 
 
 async def of_disk(client: Client, disk: LocalDisk) -> str:
@@ -17,14 +18,14 @@ async def of_disk(client: Client, disk: LocalDisk) -> str:
         return ""
     namespace, _, name = key.partition("/")
     link = f", link {disk.spec.path}"
+    gone = f", which is gone; its rules are left on the node{link}. {labels.RULES_LEFT}"
     try:
         storage = await client.objects(LocalStorage).find(name, namespace)
     except (errors.Forbidden, errors.NotFound):
-        storage = None
+        storage, gone = None, f", which may not be read{link}"
     rules = dict(_rules(storage)) if storage is not None else {}
     if place not in rules:
-        since = "" if storage is not None else ", which is not there or may not be read"
-        return f"matched by {place} of LocalStorage {key}{since}{link}"
+        return f"matched by {place} of LocalStorage {key}{gone if storage is None else link}"
     return f"matched by rule {[*rules].index(place) + 1} of LocalStorage {key} ({place}: {rules[place]}){link}"
 
 

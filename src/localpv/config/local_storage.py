@@ -55,6 +55,8 @@ MOST_RULE_BYTES: Final = 128 << 10
 MOST_PROBLEMS: Final = 100
 """Problems of one LocalStorage that are told."""
 
+LONGEST_NAME: Final = 253
+_HASH: Final = 10
 _ID: Final = re.compile(r"[0-9a-f]{8}(-[1-9][0-9]?)?(-r[0-9]{1,19})?", re.ASCII).fullmatch
 _ENGINE: Final = re.compile(r"[0-9a-f]{8}", re.ASCII).fullmatch
 _UID: Final = re.compile(r"[A-Za-z0-9-]{1,128}", re.ASCII).fullmatch
@@ -204,6 +206,14 @@ def node_configuration(storage: LocalStorage, ids: Iterable[str]) -> NodeConfigu
     )
 
 
+def report_name(storage: str, node: str) -> str:
+    """Name of the LocalStorageNode; what is too long for a name ends with a hash of the whole."""
+    name = f"{storage}.{node}"
+    if len(name) <= LONGEST_NAME:
+        return name
+    return f"{name[: LONGEST_NAME - _HASH - 1].rstrip('.-')}-{hashlib.sha256(name.encode()).hexdigest()[:_HASH]}"
+
+
 def read(text: str | bytes) -> NodeConfiguration:
     """The NodeConfiguration that a text holds; WrongConfiguration when it is none that we would have written."""
     if len(text) > 2 * MOST_BYTES:
@@ -288,14 +298,18 @@ def class_settings(devices: Iterable[DeviceGroup]) -> dict[str, ClassSettings]:
 
 def classes(configurations: Iterable[NodeConfiguration]) -> dict[str, ClassSettings]:
     """The classes of several LocalStorages together, with the filters of each group of devices."""
+    in_order = sorted(configurations, key=lambda each: each.age)
     groups_of = [
         (f"{each.key} {place}.devices[{number}]", devices, group.retired)
-        for each in sorted(configurations, key=lambda each: each.age)
+        for each in in_order
         for id, group in sorted(each.groups.items(), key=lambda item: (item[1].retired, item[1].index, item[0]))
         for place in _places(id, group, each)
         for number, devices in enumerate(group.devices)
     ]
     found = class_settings(devices for _, devices, _ in groups_of)
+    for name, settings in found.items():
+        storages = {place.partition(" ")[0] for place, devices, _ in groups_of if devices.storage_class_name == name}
+        found[name] = replace(settings, local_storages=frozenset(storages))
     for place, devices, retired in groups_of:
         if (limits := _filter(devices, retired=retired)) != DeviceFilter():
             settings = found[devices.storage_class_name]

@@ -114,6 +114,9 @@ class ClassSettings:
     device_filters: Mapping[str, DeviceFilter] = field(default_factory=dict)
     """By the group of devices of a LocalStorage, as `matchedBy` of its LocalDisks begins."""
 
+    local_storages: frozenset[str] = frozenset()
+    """LocalStorages that mean the class, as NAMESPACE/NAME."""
+
     from_local_storage: bool = False
     """Whether the class is one of LocalStorages: then only block devices are offered that a rule of one matched."""
 

@@ -71,6 +71,13 @@ OFFERED: Final = "Offered"
 DATA_READABLE: Final = "DataReadable"
 """The condition, and the reason of the event, of a disk whose next tenant can read what the last one wrote."""
 
+RULES_LEFT: Final = (
+    "The next discoverer that starts there, of any LocalStorage, removes them. By hand: delete"
+    " /etc/udev/rules.d/99-kubernetes-local-storage-NAME.rules on the node, then run `udevadm control --reload` and"
+    " `udevadm trigger --subsystem-match=block`."
+)
+"""What becomes of rules whose LocalStorage is gone."""
+
 DUPLICATE: Final = "DuplicateDevice"
 """Reason: another entry has the same disk, and the better right to it."""
 

@@ -22,7 +22,7 @@ from localpv.client.informer_factory import InformerFactory
 from localpv.config.settings import Configuration
 from localpv.disk import labels
 from localpv.disk.records import Records
-from localpv.manager.agents import HasLooked, nobody
+from localpv.manager.agents import HasLinked, HasLooked, all_linked, nobody
 from localpv.manager.disk_index import DiskIndex
 from localpv.manager.nodes import Nodes, OneNode
 from localpv.manager.publish import adoption, names, ownership
@@ -62,6 +62,9 @@ class ManagerScope:
 
     has_looked: HasLooked = nobody
     """Whether the agent of a node has looked at all of its disks."""
+
+    has_linked: HasLinked = all_linked
+    """Whether the discoverers of a node have linked what LocalStorages mean."""
 
 
 class Manager:
@@ -127,7 +130,12 @@ class Manager:
         )
         self._holding = Holding(volumes=self._volumes, disk_of=self._disks.of_volume, recorder=self._recorder)
         self._taints = Taints(
-            client, nodes=self._nodes, disks=self._disks.of_node, has_looked=scope.has_looked, listers=self
+            client,
+            nodes=self._nodes,
+            disks=self._disks.of_node,
+            has_looked=scope.has_looked,
+            has_linked=scope.has_linked,
+            listers=self,
         )
         self._queue: WorkQueue[str] = WorkQueue(clock=clock, observer=observe("manager"))
         self._held: WorkQueue[str] = WorkQueue(clock=clock, observer=observe("held"))

@@ -4,7 +4,7 @@ that nodes were told about and that wait for their last volumes."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from localpv import errors
 from localpv.api.kinds.cluster import ConfigMap
@@ -80,12 +80,18 @@ class LocalStorageClasses:
             return {}, (Problem("LocalStorages", f"may not be read, so theirs are not published: {error.message}"),)
         return local_storage.classes(self._configurations(storages, maps)), ()
 
+    def accepted(self) -> list[LocalStorage]:
+        """Those that are served; none until all are known."""
+        return [*self._accepted(self._storages.list())] if self._storages.has_synced else []
+
+    def _accepted(self, storages: Iterable[LocalStorage]) -> Iterator[LocalStorage]:
+        return (each for each in storages if verdict.judge(each, namespace=self._namespace).accepted)
+
     def _configurations(
         self, storages: Iterable[LocalStorage], maps: Iterable[ConfigMap]
     ) -> Iterable[NodeConfiguration]:
-        for storage in storages:
-            if verdict.judge(storage, namespace=self._namespace).accepted:
-                yield local_storage.node_configuration(storage, local_storage.groups(storage))
+        for storage in self._accepted(storages):
+            yield local_storage.node_configuration(storage, local_storage.groups(storage))
         for each in maps:
             try:
                 yield local_storage.read(each.data.get(local_storage.KEY, ""))

@@ -13,7 +13,7 @@ from localpv.client.config import Connection
 from localpv.client.lease import Election, Ended
 from localpv.deploy.local_storage import NodePods
 from localpv.disk.records.api import ApiRecords
-from localpv.manager.agents import AgentPods
+from localpv.manager.agents import AgentPods, Discoverers
 from localpv.manager.manager import Manager, ManagerScope
 from localpv.manager.release.jobs import Jobs
 from localpv.observe.recorder import ApiRecorder
@@ -95,7 +95,10 @@ async def run(settings: Settings) -> None:
                 records=records,
                 configuration=configured.current,
                 clock=clock,
-                scope=ManagerScope(has_looked=AgentPods(client, namespace=settings.namespace).have_looked),
+                scope=ManagerScope(
+                    has_looked=AgentPods(client, namespace=settings.namespace).have_looked,
+                    has_linked=Discoverers(client, storages=storages.accepted).have_linked,
+                ),
                 recorder=recorder,
                 observe=observed.queues,
                 jobs=jobs,

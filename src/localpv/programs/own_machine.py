@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from localpv import errors
-from localpv.agent.udev import lock, report
+from localpv.agent.udev import lock
 from localpv.agent.udev.discoverer import Discoverer
 from localpv.api.kinds.cluster import ConfigMap, Node
 from localpv.api.kinds.localstorage import LocalStorage, LocalStorageNode, NodeGroup
@@ -194,7 +194,7 @@ class _Groups:
         await self._discoverer.leave([known])
         if not await self._udev.running():
             return True  # what nobody reads makes no links; the next start with a udev takes the file away
-        name = report.object_name(storage.metadata.name, self._name)
+        name = local_storage.report_name(storage.metadata.name, self._name)
         try:
             left = await self._client.objects(LocalStorageNode).find(name, storage.metadata.namespace)
         except errors.LocalpvError:

@@ -433,7 +433,7 @@ class Discoverer:
             )
             return
         log.info("has removed its rules localstorage=%s", configuration.key)
-        name = report.object_name(configuration.name, self._node)
+        name = local_storage.report_name(configuration.name, self._node)
         objects = self._client.objects(LocalStorageNode)
         found = await objects.find(name, configuration.namespace)
         if found is not None and found.spec.local_storage_uid == configuration.uid:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Sequence
 
 from localpv.agent.udev import rules_file
@@ -14,29 +13,19 @@ from localpv.api.kinds.localstorage import (
     MatchedDevice,
 )
 from localpv.api.kinds.meta import ObjectMeta, OwnerReference
+from localpv.config import local_storage
 from localpv.config.local_storage import NodeConfiguration
 from localpv.host.udev import UdevDevice
 
 MOST_DEVICES = 256
 """Devices that a LocalStorageNode names; matched ones first."""
 
-LONGEST_NAME = 253
-_HASH = 10
-
-
-def object_name(local_storage_name: str, node: str) -> str:
-    """Name of the LocalStorageNode; what is too long for a name ends with a hash of the whole."""
-    name = f"{local_storage_name}.{node}"
-    if len(name) <= LONGEST_NAME:
-        return name
-    return f"{name[: LONGEST_NAME - _HASH - 1].rstrip('.-')}-{hashlib.sha256(name.encode()).hexdigest()[:_HASH]}"
-
 
 def empty_object(configuration: NodeConfiguration, node: str) -> LocalStorageNode:
     """The LocalStorageNode of a node, with nothing said yet."""
     return LocalStorageNode(
         metadata=ObjectMeta(
-            name=object_name(configuration.name, node),
+            name=local_storage.report_name(configuration.name, node),
             namespace=configuration.namespace,
             owner_references=(
                 OwnerReference(

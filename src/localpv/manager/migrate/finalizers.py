@@ -57,14 +57,26 @@ async def survey(volumes: UntypedObjects, names: Container[str] = ()) -> AsyncIt
                 yield found
 
 
+TRIES = 5
+"""How often a volume is tried that others change meanwhile: of one that is being deleted they take their own off."""
+
+
 async def release(volumes: UntypedObjects, found: Held) -> str:
     """Take our finalizer off one volume; why not, if that was not possible. Safe to repeat."""
-    try:
-        await volumes.patch(found.name, found.patch())
-    except errors.NotFound:
-        return ""
-    except errors.Conflict:
-        return "it was changed by somebody else meanwhile; run again"
-    except errors.ApiError as error:
-        return error.message
-    return ""
+    now: Held | None = found
+    for _ in range(TRIES):
+        try:
+            if now is None or now.uid != found.uid:
+                return ""
+            if (now.deleting, now.phase) != (found.deleting, found.phase):
+                break  # not what was shown to whoever has asked for it
+            await volumes.patch(now.name, now.patch())
+            return ""
+        except errors.NotFound:
+            return ""
+        except errors.Conflict:
+            again = await volumes.find(found.name)
+            now = held(again) if again is not None else None
+        except errors.ApiError as error:
+            return error.message
+    return "it was changed by somebody else meanwhile; run again"

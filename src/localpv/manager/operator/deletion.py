@@ -6,7 +6,9 @@
     forget     reports of nodes that could not answer, the ConfigMaps, and last the finalizer
 
 A node that is gone, or has not been ready for five minutes, is not waited for, whatever it has: when it comes back, its
-next discoverer or agent removes rules whose LocalStorage is gone, and keeps those of volumes.
+next discoverer, of whichever LocalStorage, removes rules whose LocalStorage is gone, and keeps those of volumes. Until
+then nothing of them is published, and a disk that a volume had is not offered before it was cleaned: its record has the
+volume until then.
 
 What if we die here: every look begins anew with what is there, and the order is such that nothing is needed that an
 earlier step has taken away. The finalizer goes last, so nothing is left that nobody knows of.
@@ -138,8 +140,8 @@ class Deletion:
         if left:
             names = ", ".join(sorted(report.spec.node_name for report in left)[:MOST_NAMES])
             message = (
-                f"Rules may be left on {len(left)} nodes that did not answer: {names}. The next agent or discoverer"
-                " that starts there removes them."
+                f"Rules may be left on {len(left)} nodes that did not answer: {names}. No device of theirs is offered."
+                f" {labels.RULES_LEFT}"
             )
             self._recorder.event(storage, "RulesMayBeLeft", message, warning=True)
             log.warning("rules may be left storage=%s nodes=%s", storage.key, names)

@@ -215,6 +215,13 @@ class Publisher:
         settings = configuration.classes.get(wanted)
         if settings is None:
             return Refused("NotConfigured", f"The configuration has no class {wanted}; add it, or remove the disk.")
+        storage = disk.status.matched_by.partition(" ")[0]
+        if storage and settings.from_local_storage and storage not in settings.local_storages:
+            return Refused(
+                "NoLocalStorage",
+                f"A rule of LocalStorage {storage} matched it, which is gone, or has no class {wanted}: its rules are"
+                f" left on node {disk.spec.node_name}. {labels.RULES_LEFT}",
+            )
         storage_class = self._listers.storage_class(wanted)
         if storage_class is None:
             return Refused(NO_STORAGE_CLASS, _no_class(wanted))

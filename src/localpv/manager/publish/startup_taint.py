@@ -10,7 +10,7 @@ from localpv.api.kinds.localdisk import LocalDisk
 from localpv.client.client import Client
 from localpv.client.objects import UntypedObjects
 from localpv.config.settings import Configuration
-from localpv.manager.agents import HasLooked
+from localpv.manager.agents import HasLinked, HasLooked, all_linked
 from localpv.manager.listers import Listers
 from localpv.manager.nodes import Nodes
 from localpv.manager.publish.publisher import is_offerable
@@ -33,11 +33,12 @@ class Taints:
         disks: Callable[[str], Sequence[LocalDisk]],
         has_looked: HasLooked,
         listers: Listers,
+        has_linked: HasLinked = all_linked,
     ) -> None:
         self._objects = client.untyped(Node.resource)
         self._nodes = nodes
         self._disks = disks
-        self._has_looked = has_looked
+        self._has_looked, self._has_linked = has_looked, has_linked
         self._listers = listers
 
     async def step(self, name: str) -> Outcome:
@@ -47,6 +48,8 @@ class Taints:
             return Done()
         disks = self._disks(name)
         if not disks and not await self._has_looked(name):
+            return LookAgain(after=LOOK_EVERY_SECONDS)
+        if not await self._has_linked(node, disks):
             return LookAgain(after=LOOK_EVERY_SECONDS)
         if is_due(node, disks, configuration):
             await remove(node, self._objects, key=configuration.not_ready_taint_key)

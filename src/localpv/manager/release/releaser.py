@@ -10,6 +10,8 @@ import msgspec
 from localpv import errors
 from localpv.api.kinds.localdisk import CleanOrder, DiskKind, LocalDisk, OfferedVolume, VolumeMode
 from localpv.api.kinds.volumes import PersistentVolume
+from localpv.config import local_storage
+from localpv.config.cleaners import RAW_DEFAULT
 from localpv.disk.records import Records
 from localpv.manager.listers import Listers
 from localpv.manager.release import decision
@@ -136,7 +138,8 @@ class Releaser:
         offered = disk.spec.volume
         assert offered is not None
         settings = self._listers.configuration.classes.get(disk.spec.storage_class_name)
-        if settings is None:
+        linked = local_storage.is_linked(disk.spec.path) and disk.status.kind == DiskKind.BLOCK_DEVICE
+        if settings is None and not linked:
             message = f"The configuration has no class {disk.spec.storage_class_name}, so it is not known how to clean."
             await self._tell(disk, volume, "NotConfigured", message)
             return
@@ -149,11 +152,14 @@ class Releaser:
             # A cleaning for an earlier claim of the same volume must not pass for this one.
             disk = await self._records.write_status(disk, msgspec.structs.replace(disk.status, cleaning=None))
         on_device = disk.status.kind == DiskKind.BLOCK_DEVICE
+        # A LocalStorage that was changed, or is gone, while a volume was in use: what it said of cleaning nobody knows
+        # any more, so nothing may be left.
+        cleaner = settings.cleaner(on_device=on_device, volume_mode=disk.spec.volume_mode) if settings else RAW_DEFAULT
         order = CleanOrder(
             volume_name=offered.name,
             volume_uid=offered.uid,
             claim_uid=claim_uid,
-            method=settings.cleaner(on_device=on_device, volume_mode=disk.spec.volume_mode).method,
+            method=cleaner.method,
             requested_at=self._clock.now().strftime("%Y-%m-%dT%H:%M:%SZ"),
             job=self._in_job(disk),
         )

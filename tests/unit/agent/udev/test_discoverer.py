@@ -11,7 +11,7 @@ import pytest
 from tests.unit.agent.udev.node_world import NODE, OLD, YOUNG, NodeWorld, devices, told
 
 from localpv import errors
-from localpv.agent.udev import lock, report, rules_file
+from localpv.agent.udev import lock, rules_file
 from localpv.agent.udev.discoverer import FIRST_AGAIN, LOOK_EVERY, LOOK_WHILE_GOING
 from localpv.agent.udev.report import MOST_DEVICES
 from localpv.config import local_storage
@@ -440,10 +440,10 @@ async def test_the_report_is_bounded_and_counts_all_the_same(world: NodeWorld) -
 
 
 def test_long_names_are_cut_and_stay_apart() -> None:
-    names = {report.object_name("a" * 253, f"node-{number}") for number in range(3)}
+    names = {local_storage.report_name("a" * 253, f"node-{number}") for number in range(3)}
     assert len(names) == 3
     assert all(len(name) == 253 for name in names)
-    assert report.object_name("a", "one") == "a.one"
+    assert local_storage.report_name("a", "one") == "a.one"
 
 
 # The end.

@@ -56,10 +56,34 @@ async def test_ours_goes_and_those_of_others_stay(api: FakeApi, volumes: Untyped
     assert await found(volumes) == []
 
 
-async def test_volume_that_changed_meanwhile_is_left_and_named(api: FakeApi, volumes: UntypedObjects) -> None:
+async def test_volume_that_others_let_go_meanwhile_is_let_go_all_the_same(
+    api: FakeApi, volumes: UntypedObjects
+) -> None:
+    """Of a volume that is being deleted the cluster takes its own finalizer off, between our look and our write."""
+    put(api, "pv", "kubernetes.io/pv-protection", labels.FINALIZER, "others/hold")
+    (one,) = await found(volumes)
+    put(api, "pv", labels.FINALIZER, "others/hold", uid=one.uid)
+    assert await finalizers.release(volumes, one) == ""
+    assert api.objects[f"{VOLUMES}/pv"]["metadata"]["finalizers"] == ["others/hold"]
+
+
+@pytest.mark.parametrize("how", ["is bound again", "is being deleted", "changes all the time"])
+async def test_volume_that_is_not_what_was_shown_any_more_is_left_and_named(
+    api: FakeApi, volumes: UntypedObjects, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     put(api, "pv", labels.FINALIZER)
     (one,) = await found(volumes)
-    put(api, "pv", labels.FINALIZER, labels={"changed": "yes"})
+    if how == "changes all the time":
+
+        async def patch(name: str, patch: Any) -> Any:
+            raise errors.Conflict("no")
+
+        monkeypatch.setattr(volumes, "patch", patch)
+    elif how == "is bound again":
+        put(api, "pv", labels.FINALIZER, uid=one.uid)
+        api.put(f"{VOLUMES}/pv", {**api.objects[f"{VOLUMES}/pv"], "status": {"phase": "Bound"}})
+    else:
+        put(api, "pv", labels.FINALIZER, uid=one.uid, deletionTimestamp="2030-01-01T00:00:00Z")
     assert "run again" in await finalizers.release(volumes, one)
     assert api.objects[f"{VOLUMES}/pv"]["metadata"]["finalizers"] == [labels.FINALIZER]
 

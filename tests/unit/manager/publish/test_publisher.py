@@ -195,6 +195,30 @@ def test_disk_of_a_class_that_is_not_configured_gets_no_volume(world: World) -> 
     assert world.disk.status.conditions[0].reason == "NotConfigured"
 
 
+@pytest.mark.seed("OPR-18")
+def test_disk_of_a_local_storage_that_is_gone_gets_no_volume_though_others_have_its_class(world: World) -> None:
+    """Its rules are left on a node that was away when it was deleted."""
+    configuration = world.listers.configuration
+
+    def served(*storages: str) -> None:
+        its = dataclasses.replace(
+            configuration.classes[CLASS], from_local_storage=True, local_storages=frozenset(storages)
+        )
+        world.listers.configuration = dataclasses.replace(configuration, classes={CLASS: its})
+
+    served("localpv-system/other")
+    world.find_disk()
+    world.report(matched_by="localpv-system/gone nodes[0].devices[0].deviceNames[0]")
+    world.settle()
+    assert world.volume is None
+    assert world.disk.status.conditions[0].reason == "NoLocalStorage"
+    assert "The next discoverer that starts there" in world.disk.status.conditions[0].message
+
+    served("localpv-system/other", "localpv-system/gone")
+    world.settle()
+    assert world.volume is not None
+
+
 # Volumes that are there already.
 
 

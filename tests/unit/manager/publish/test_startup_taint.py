@@ -5,16 +5,18 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import msgspec
 import pytest
-from tests.unit.manager.worlds import Listers, World, a_node
+from tests.unit.manager.worlds import NODE, Listers, World, a_node
 
 from localpv import errors
 from localpv.api.kinds.cluster import Node, NodeSpec, Taint
 from localpv.api.kinds.localdisk import LocalDisk, Phase
+from localpv.api.kinds.localstorage import LOCAL_STORAGE_NODES, LocalStorage
 from localpv.client.client import Client
 from localpv.config.settings import Configuration
 from localpv.deploy import pods as deployed
-from localpv.manager.agents import AgentPods
+from localpv.manager.agents import AgentPods, Discoverers
 from localpv.manager.publish import startup_taint
 from localpv.manager.publish.startup_taint import Taints
 from localpv.runtime.controller import Done, LookAgain
@@ -74,11 +76,14 @@ class Case:
         self.disks: list[LocalDisk] = []
         listers = Listers(configuration=CONFIGURATION)
         self.node = a_node(uid=stored["metadata"]["uid"], spec=tainted(KEY).spec)
+        self.storages: list[LocalStorage] = []
+        client = Client(self.api, field_manager="test")
         self.taints = Taints(
-            Client(self.api, field_manager="test"),
+            client,
             nodes=self,  # type: ignore[arg-type]
             disks=lambda name: self.disks,
             has_looked=self.has_looked,
+            has_linked=Discoverers(client, storages=lambda: self.storages).have_linked,
             listers=listers,
         )
 
@@ -110,6 +115,59 @@ async def test_node_with_disks_is_not_asked_for_its_agent() -> None:
     assert case.is_tainted, "the disk is still to be offered"
     world.settle()
     case.disks, case.looked = [world.disk], False
+    assert await case.taints.step("n1") == Done()
+    assert not case.is_tainted
+
+
+LINK = "/dev/disk/kubernetes-local-storage/fast/block/scsi-1"
+REPORT = f"{LOCAL_STORAGE_NODES.path}/namespaces/system/{LOCAL_STORAGE_NODES.plural}/local.{NODE}"
+
+
+def a_report(**status: Any) -> dict[str, Any]:
+    spec = {"nodeName": NODE, "localStorageName": "local", "localStorageUID": "uid-1"}
+    return {"metadata": {"name": f"local.{NODE}", "namespace": "system"}, "spec": spec, "status": status}
+
+
+async def test_node_of_a_local_storage_waits_for_its_discoverer_and_for_what_that_links() -> None:
+    """The agent has looked, and found nothing: there were no links yet."""
+    case, world = Case(), World()
+    case.looked = True
+    group = {"nodeSelector": {}, "tolerations": [{"key": KEY, "operator": "Exists"}]}
+    head = {"name": "local", "namespace": "system", "uid": "uid-1", "generation": 2}
+    case.storages = [msgspec.convert({"metadata": head, "spec": {"nodes": [group]}}, LocalStorage)]
+    again = LookAgain(after=startup_taint.LOOK_EVERY_SECONDS)
+    assert await case.taints.step("n1") == again
+    case.api.put(REPORT, a_report(generation=1))
+    assert await case.taints.step("n1") == again
+    case.api.put(REPORT, a_report(generation=2, devices=[{"device": "sda"}, {"device": "sdb", "link": LINK}]))
+    assert await case.taints.step("n1") == again, "the agent has not found it yet"
+    assert case.is_tainted
+
+    world.find_disk()
+    world.settle()
+    case.disks = [msgspec.structs.replace(world.disk, spec=msgspec.structs.replace(world.disk.spec, path=LINK))]
+    assert await case.taints.step("n1") == Done()
+    assert not case.is_tainted
+
+
+@pytest.mark.parametrize("why", ["another node", "taint not tolerated", "going", "cannot work", "may not be read"])
+async def test_node_does_not_wait_for_discoverers_that_do_not_come(why: str) -> None:
+    case = Case()
+    case.looked = True
+    group: dict[str, Any] = {"tolerations": [{"key": KEY, "operator": "Exists"}]}
+    head: dict[str, Any] = {"name": "local", "namespace": "system", "uid": "uid-1", "generation": 2}
+    match why:
+        case "another node":
+            group["nodeName"] = "other"
+        case "taint not tolerated":
+            group["tolerations"] = []
+        case "going":
+            head["deletionTimestamp"] = "2030-01-01T00:00:00Z"
+        case "cannot work":
+            case.api.put(REPORT, a_report(generation=0, error="the host runs no udev"))
+        case "may not be read":
+            case.api.failures = [errors.Forbidden("no")]
+    case.storages = [msgspec.convert({"metadata": head, "spec": {"nodes": [group]}}, LocalStorage)]
     assert await case.taints.step("n1") == Done()
     assert not case.is_tainted
 

@@ -11,6 +11,7 @@ from tests.unit.manager.worlds import CLASS, World, replace, settings
 
 from localpv import errors
 from localpv.api.kinds.localdisk import Cleaning, CleaningState, CleanOrder, DiskKind, OfferedVolume, Phase
+from localpv.config import local_storage
 from localpv.config.settings import Configuration, Reclaim
 from localpv.disk import labels
 from localpv.manager.publish import names
@@ -403,6 +404,32 @@ def test_volume_made_anew_by_somebody_takes_the_place_of_the_old(world: World) -
     assert world.disk.spec.volume is not None and world.disk.spec.volume.uid == "restored"
     assert world.disk.spec.clean is None
     assert "VolumeReplaced" in world.events.reasons(first.key)
+
+
+@pytest.mark.seed("OPR-17", "OPR-18")
+def test_disk_of_a_local_storage_that_is_gone_is_offered_again_only_after_all_of_it_was_cleaned(world: World) -> None:
+    """Deletion does not wait for a node that is away; it comes back with a volume, and later a LocalStorage has it."""
+    folder = f"/dev/{local_storage.LINKS}/{CLASS}/filesystem"
+    its = dataclasses.replace(settings(), host_dir=folder, mount_dir=folder)
+    configuration = Configuration(classes={CLASS: its})
+    world.listers.configuration = configuration
+    world.find_disk(kind=DiskKind.BLOCK_DEVICE)
+    world.records.change(world.disk, spec=replace(world.disk.spec, path=f"{folder}/disk1"))
+    world.settle()
+    world.bind()
+    world.listers.configuration = dataclasses.replace(configuration, classes={})
+    world.release()
+    world.settle()
+    order = world.disk.spec.clean
+    assert order is not None and order.method == ("zeroout",), "how it was to be cleaned nobody knows any more"
+    assert world.disk.spec.volume is not None
+
+    world.listers.configuration = configuration
+    world.settle()
+    assert world.disk.spec.clean is not None and world.disk.spec.volume is not None, "not before it is clean"
+    world.clean()
+    world.settle()
+    assert world.disk.spec.clean is None
 
 
 def test_class_that_left_the_configuration_is_told_and_nothing_is_cleaned(world: World) -> None:
