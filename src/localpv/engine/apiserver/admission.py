@@ -8,10 +8,13 @@ import msgspec
 
 from localpv.api import status, well_known
 from localpv.api.objects import Object
+from localpv.api.quantity import Quantity
 from localpv.engine.apiserver.auth import node_rule, rbac
 from localpv.engine.apiserver.auth.identity import Attributes
 from localpv.engine.apiserver.auth.rbac import Authorizer
 from localpv.engine.apiserver.call import Call
+from localpv.engine.apiserver.kinds import persistentvolumeclaim
+from localpv.engine.apiserver.kinds.checks import read_amount
 from localpv.engine.store.store import Store
 
 _decode = msgspec.json.Decoder().decode
@@ -101,6 +104,8 @@ class Admission:
         resource = call.kind.resource
         if obj is None and resource.plural == "namespaces" and call.name in IMMORTAL:
             raise status.forbidden("namespaces", "", call.name, "this namespace may not be deleted")
+        if obj is not None and old is not None and resource.kind == "PersistentVolumeClaim" and not call.subresource:
+            self._only_growth_that_its_class_allows(call, obj, old)
         if call.user.is_master:
             return
         if obj is not None:
@@ -115,6 +120,21 @@ class Admission:
         if reason:
             name = call.name or (obj or old or {})["metadata"].get("name", "")
             raise status.forbidden(call.kind.resource.plural, call.kind.resource.group, name, reason)
+
+    def _only_growth_that_its_class_allows(self, call: Call, claim: Object, old: Object) -> None:
+        if _asked(claim) <= _asked(old):
+            return
+        if old.get("status", {}).get("phase") != "Bound":
+            why = "only bound persistent volume claims can be expanded"
+            raise status.forbidden("persistentvolumeclaims", "", call.name, why)
+        name = _class_of(claim)
+        found = self._objects.get("storageclasses.storage.k8s.io", "", name) if name == _class_of(old) else None
+        if found is None or not found.get("allowVolumeExpansion"):
+            why = (
+                "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must"
+                " support resize"
+            )
+            raise status.forbidden("persistentvolumeclaims", "", call.name, why)
 
     def _default_class(self, claim: Object) -> None:
         """A claim that names no class gets the default one: of several, the newest, then the first by name."""
@@ -131,3 +151,12 @@ class Admission:
             defaults.sort(key=lambda entry: str(entry["metadata"]["name"]))
             defaults.sort(key=lambda entry: str(entry["metadata"]["creationTimestamp"]), reverse=True)
             spec["storageClassName"] = defaults[0]["metadata"]["name"]
+
+
+def _asked(claim: Object) -> Quantity:
+    return read_amount(persistentvolumeclaim.requests(claim["spec"]).get("storage", "0"))
+
+
+def _class_of(claim: Object) -> str:
+    annotations = claim["metadata"].get("annotations") or {}
+    return str(annotations.get(well_known.BETA_STORAGE_CLASS) or claim["spec"].get("storageClassName") or "")

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from localpv import errors
+from localpv.api import well_known
 from localpv.api.kinds.cluster import Node
 from localpv.api.kinds.pods import Pod
 from localpv.api.kinds.volumes import PersistentVolume, PersistentVolumeClaim
@@ -167,6 +168,11 @@ class BindCycle:
                 return False
             if not claims.is_bound(claim):
                 waits = True
+                chosen_node = claim.metadata.annotations.get(well_known.SELECTED_NODE)
+                if assumed.written and chosen in assumed.plan.provisions and chosen_node != assumed.node:
+                    # Whoever makes volumes cannot make one there, and asks for another node that way.
+                    assumed.broken = f'provisioning failed for PVC "{claim.metadata.name}"'
+                    return False
                 continue
             volume = self._listers.volumes.by_key(claim.spec.volume_name)
             if volume is None:

@@ -25,13 +25,13 @@ from localpv.api.kinds.cluster import Node
 from localpv.api.kinds.csi import CSINode, CSINodeDriver, CSINodeSpec, VolumeNodeResources
 from localpv.api.kinds.meta import ObjectMeta, OwnerReference
 from localpv.client.client import Client
-from localpv.csi.status import RpcError
+from localpv.csi.status import Code, RpcError
 from localpv.engine.kubelet.volumes.csi_driver import NODE, Calls, Connect, Driver
 from localpv.engine.kubelet.volumes.volume_spec import DriverError, DriverMissing
 from localpv.host.feeds import Feed
 from localpv.runtime.backoff import KeyedBackoff
 from localpv.runtime.clock import Clock
-from localpv.runtime.controller import Controller, Done, Outcome
+from localpv.runtime.controller import Controller, Done, LookAgain, Outcome
 from localpv.runtime.queue import WorkQueue
 
 REGISTRATION = "/pluginregistration.Registration/"
@@ -42,6 +42,9 @@ CALL_SECONDS = 10.0
 """For one call while a driver is registered."""
 
 FIRST_RETRY, LONGEST_RETRY = 0.1, 30.0
+DEAD_SECONDS = 2.0
+"""How often a socket is tried on which nobody listens."""
+
 AT_ONCE = 4
 """Sockets that are looked at at the same time."""
 
@@ -102,15 +105,16 @@ class CsiPlugins:
     async def run(self) -> None:
         """Register drivers until cancelled."""
         self._registry.mkdir(parents=True, exist_ok=True, mode=0o750)
-        async with asyncio.TaskGroup() as group, self._watch([self._registry]) as changes:
-            try:
+        try:
+            async with asyncio.TaskGroup() as group, self._watch([self._registry]) as changes:
                 group.create_task(self._controller.run(), name="CSI drivers")
                 self._look_at_all()
                 async for _ in changes:
                     self._look_at_all()
-            finally:
-                for known in self._registered.values():
-                    await known.driver.close()
+        finally:
+            # Nobody registers any more from here on.
+            for known in self._registered.values():
+                await known.driver.close()
 
     def _look_at_all(self) -> None:
         for name in {*os.listdir(self._registry), *self._registered}:
@@ -132,6 +136,11 @@ class CsiPlugins:
         registration = self._connect(self._registry / name)
         try:
             await self._register(name, found, registration)
+        except DriverError as error:
+            if error.code != Code.UNAVAILABLE.name:
+                raise
+            # Left by a driver that was killed, mostly: it makes another socket when it is back, and that is told.
+            return LookAgain(after=DEAD_SECONDS)
         finally:
             await registration.close()
         return Done()
@@ -146,7 +155,10 @@ class CsiPlugins:
                 await driver.close()
                 raise
         except errors.LocalpvError as error:
-            log.warning("CSI driver not registered socket=%s reason=%s", name, error)
+            dead = isinstance(error, DriverError) and error.code == Code.UNAVAILABLE.name
+            log.log(
+                logging.DEBUG if dead else logging.WARNING, "CSI driver not registered socket=%s reason=%s", name, error
+            )
             with contextlib.suppress(errors.LocalpvError):
                 refused = {"plugin_registered": False, "error": error.message[:1000]}
                 await _call(registration, REGISTRATION + "NotifyRegistrationStatus", refused)
