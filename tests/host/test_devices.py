@@ -73,7 +73,7 @@ async def test_partitions_have_identities_of_their_own(devices: KernelDevices, t
         one = await devices.describe(Path(f"{disk}p1"))
         two = await devices.describe(Path(f"{disk}p2"))
         assert one.kind is DeviceKind.PARTITION and one.parent == disk.name
-        assert (one.part_uuid, two.part_uuid) == ("12345678-01", "12345678-02")
+        assert (one.names.part_uuid, two.names.part_uuid) == ("12345678-01", "12345678-02")
         assert not one.identity.same_device(two.identity)
 
 

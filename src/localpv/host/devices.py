@@ -140,7 +140,6 @@ class KernelDevices:
         kind = sysfs.kind(name, own)
         disk = Attributes(own.folder.parent) if kind is DeviceKind.PARTITION else own
         opened = self._identities.opened(real, own, number)
-        identity = self._identities.of(number, own, disk, opened)
         return BlockDevice(
             path=real,
             kernel_name=name,
@@ -151,12 +150,7 @@ class KernelDevices:
             rotational=disk.flag("queue/rotational"),
             read_only=own.flag("ro"),
             removable=disk.flag("removable"),
-            model=identity.model,
             vendor=disk.text("device/vendor"),
-            serial=identity.serial,
-            wwn=identity.wwn,
-            by_id=identity.by_id,
-            part_uuid=identity.part_uuid,
             part_label=opened.found.part_label if disk is not own else "",
             parent=disk.folder.name if disk is not own else "",
             signatures=opened.found.signatures,
@@ -169,14 +163,7 @@ class KernelDevices:
             discard_max_bytes=disk.number("queue/discard_max_bytes"),
             write_zeroes_max_bytes=disk.number("queue/write_zeroes_max_bytes"),
             backing_file=own.text("loop/backing_file"),
-            filesystem_id=identity.filesystem_id,
-            inode=identity.inode,
-            inode_generation=identity.inode_generation,
-            offset_bytes=identity.offset_bytes,
-            size_limit_bytes=identity.size_limit_bytes,
-            boot_id=identity.boot_id,
-            sequence=identity.disk_sequence,
-            twins=identity.twins,
+            names=self._identities.of(number, own, disk, opened),
             matches=sysfs.rule_matches(sysfs.udev_record(number, run=self._run)[0]),
         )
 
@@ -227,7 +214,7 @@ def refuse_another(fd: int, device: BlockDevice, when: str) -> None:
     if (
         os.fstat(fd).st_rdev != os.makedev(*device.number)
         or size_of(fd) != device.size_bytes
-        or (device.sequence and sequence_of(fd) != device.sequence)
+        or (device.names.disk_sequence and sequence_of(fd) != device.names.disk_sequence)
     ):
         raise errors.DeviceChanged(f"{device.path} became another disk {when}")
 

@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from localpv import errors
 from localpv.host import contents, wiper
@@ -41,6 +42,15 @@ class FakeDisk:
     """Whether another process has it open exclusively."""
 
 
+def block_device(**known: Any) -> BlockDevice:
+    """A device of which these fields were read, those of its identity among them."""
+    names = {name: known.pop(name) for name in _NAMES & known.keys()}
+    return BlockDevice(names=Identity(**names), **known)
+
+
+_NAMES = {each.name for each in dataclasses.fields(Identity)} - {each.name for each in dataclasses.fields(BlockDevice)}
+
+
 @dataclass
 class FakeMachine:
     """Disks, folders and mounts. Paths are absolute; folders need not be made before things are put into them."""
@@ -63,18 +73,9 @@ class FakeMachine:
         """A new disk; `known` are further fields of BlockDevice. Each gets numbers and a serial of its own."""
         self._count += 1
         path = Path(path)
-        device = BlockDevice(
-            path=path,
-            kernel_name=path.name,
-            size_bytes=size_bytes,
-            boot_id=BOOT,
-            **{  # type: ignore[arg-type]
-                "number": DeviceNumber(8, 16 * self._count),
-                "serial": f"FAKE{self._count}",
-                "sequence": self._count,
-                **known,
-            },
-        )
+        own: dict[str, Any] = {"number": DeviceNumber(8, 16 * self._count), "serial": f"FAKE{self._count}"}
+        own |= {"boot_id": BOOT, "disk_sequence": self._count}
+        device = block_device(path=path, kernel_name=path.name, size_bytes=size_bytes, **(own | known))
         self.disks[path] = FakeDisk(device)
         self._tell_uevent("add", device)
         return device

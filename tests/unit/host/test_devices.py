@@ -21,6 +21,7 @@ from localpv.host.model.identity import Identity
 from localpv.host.mounts import KernelMounts
 from localpv.host.sysfs import Attributes
 from localpv.host.workers import Workers
+from localpv.testing.fake_host import block_device
 
 
 class Nodes(Loops):
@@ -182,7 +183,9 @@ async def test_what_is_behind_a_mount_is_its_device_or_the_file_system_alone(wor
 # Which device it is.
 
 
-DEVICE = BlockDevice(path=Path("/dev/sdb"), kernel_name="sdb", number=DeviceNumber(0, 0), size_bytes=4096, sequence=5)
+DEVICE = block_device(
+    path=Path("/dev/sdb"), kernel_name="sdb", number=DeviceNumber(0, 0), size_bytes=4096, disk_sequence=5
+)
 
 
 @pytest.mark.parametrize(
@@ -209,7 +212,7 @@ def test_open_device_is_another_one_by_number_size_or_count(
     with open(tmp_path / "file", "w") as file:
         if same:
             devices.refuse_another(file.fileno(), device, "now")
-            devices.refuse_another(file.fileno(), dataclasses.replace(device, sequence=0), "now")
+            devices.refuse_another(file.fileno(), dataclasses.replace(device, names=Identity()), "now")
             return
         with pytest.raises(errors.DeviceChanged, match="became another disk now"):
             devices.refuse_another(file.fileno(), device, "now")
@@ -248,7 +251,7 @@ async def test_contents_are_those_of_the_blocks_or_of_the_file_system_of_that_ve
     node.write_bytes(bytes(4096))
     usage = "other" if kind == "swap" else "filesystem"
     signatures = (Signature(type=kind, usage=usage),) if kind else ()
-    device = dataclasses.replace(DEVICE, path=node, signatures=signatures, sequence=0)
+    device = dataclasses.replace(DEVICE, path=node, signatures=signatures, names=Identity())
     logs: list[bool | None] = []
 
     async def log_is_clean(path: Path) -> bool:

@@ -16,9 +16,11 @@ from localpv import errors
 from localpv.host import commands, devices, erasure, readback, wiper, workers
 from localpv.host.model import methods
 from localpv.host.model.devices import BlockDevice, DeviceNumber
+from localpv.host.model.identity import Identity
 from localpv.host.model.methods import Method, Progress, Readback
 from localpv.host.wiper import KernelWiper
 from localpv.host.workers import Workers
+from localpv.testing.fake_host import block_device
 
 SIZE = 1 << 20
 COMMAND = methods.Command(("clean-it",))
@@ -63,7 +65,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     file = tmp_path / "disk"
     file.write_bytes(b"\xa5" * SIZE)
     found = Place(
-        BlockDevice(
+        block_device(
             path=file,
             kernel_name="sdx",
             number=DeviceNumber(0, 0),  # which every file has
@@ -102,7 +104,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
 @pytest.mark.parametrize(
     ("change", "refused"),
     [
-        ({"serial": "S2"}, errors.DeviceChanged),
+        ({"names": Identity(serial="S2")}, errors.DeviceChanged),
         ({"read_only": True}, errors.NotSupported),
         ({"size_bytes": 0}, errors.NotSupported),
         ({"mounted_at": ("/mnt",)}, errors.DeviceBusy),

@@ -79,7 +79,7 @@ def _in_group(place: Place, group: str, inventory: Inventory, records: Mapping[P
 
 def _others(place: Place, own: Sighting, facts: Facts | None, inventory: Inventory) -> Iterator[Place]:
     yield from (other for other in inventory.with_target(own.target) if other != place)
-    if facts is None or facts.device is None or not (facts.device.wwn or facts.device.parent):
+    if facts is None or facts.device is None or not (facts.device.names.wwn or facts.device.parent):
         return
     for other, theirs in inventory.facts.items():
         if other != place and theirs.device is not None and _same_disk(facts.device, theirs.device):
@@ -96,7 +96,8 @@ def _right(place: Place, inventory: Inventory, records: Mapping[Place, LocalDisk
 
 def _same_disk(own: BlockDevice, other: BlockDevice) -> bool:
     """Two ways to one disk, or the whole of which ours is a part."""
-    if own.wwn and own.wwn == other.wwn and own.size_bytes == other.size_bytes:
+    wwn = own.names.wwn
+    if wwn and wwn == other.names.wwn and own.size_bytes == other.size_bytes:
         return True
     return bool(own.parent) and own.parent == other.kernel_name
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
-from localpv.host.model.identity import Identity, Twin
+from localpv.host.model.identity import Identity
 
 
 class DeviceNumber(NamedTuple):
@@ -82,12 +82,7 @@ class BlockDevice:
     rotational: bool = False
     read_only: bool = False
     removable: bool = False
-    model: str = ""
     vendor: str = ""
-    serial: str = ""
-    wwn: str = ""
-    by_id: tuple[str, ...] = ()
-    part_uuid: str = ""
     part_label: str = ""
     parent: str = ""
     """Kernel name of the whole disk, of a partition."""
@@ -104,21 +99,8 @@ class BlockDevice:
     discard_max_bytes: int = 0
     write_zeroes_max_bytes: int = 0
     backing_file: str = ""
-    filesystem_id: str = ""
-    """File system that the file behind a loop device lies in, by a name that lasts."""
-
-    inode: int = 0
-    inode_generation: int = 0
-    offset_bytes: int = 0
-    """Where a loop device begins in its file, or a partition on its disk."""
-
-    size_limit_bytes: int = 0
-    boot_id: str = ""
-    twins: tuple[Twin, ...] = ()
-    """Lasting names by which other devices go as well."""
-
-    sequence: int = 0
-    """The kernel's count of disks at the time this one came; another disk in its place has another one."""
+    names: Identity = field(default_factory=Identity)
+    """What else than its number, its size and its file system tells it from others."""
 
     matches: tuple[RuleMatch, ...] = ()
     """Rules of LocalStorages that matched it, as udev knows them."""
@@ -160,21 +142,4 @@ class BlockDevice:
 
     @property
     def identity(self) -> Identity:
-        return Identity(
-            by_id=self.by_id,
-            wwn=self.wwn,
-            serial=self.serial,
-            part_uuid=self.part_uuid,
-            fs_uuid=self.fs_uuid,
-            major_minor=str(self.number),
-            size_bytes=self.size_bytes,
-            model=self.model,
-            filesystem_id=self.filesystem_id,
-            inode=self.inode,
-            inode_generation=self.inode_generation,
-            offset_bytes=self.offset_bytes,
-            size_limit_bytes=self.size_limit_bytes,
-            boot_id=self.boot_id,
-            disk_sequence=self.sequence,
-            twins=self.twins,
-        )
+        return replace(self.names, fs_uuid=self.fs_uuid, major_minor=str(self.number), size_bytes=self.size_bytes)

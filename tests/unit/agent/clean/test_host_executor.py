@@ -28,6 +28,7 @@ from localpv.host.model.methods import Progress
 from localpv.host.mounts import Mount, MountTable
 from localpv.host.openat import Numbers
 from localpv.host.workers import Report, Workers
+from localpv.testing.fake_host import block_device
 
 
 @dataclasses.dataclass
@@ -253,7 +254,7 @@ def test_disk_of_a_class_with_two_folders_is_in_the_one_that_its_path_names(fold
         clean_paths.find(record(Path("/mnt/others/vol"), None), settings)
 
 
-SDB = BlockDevice(
+SDB = block_device(
     path=Path("/dev/sdb"), kernel_name="sdb", number=DeviceNumber(8, 16), size_bytes=1000, serial="S1", boot_id="b"
 )
 
@@ -319,7 +320,7 @@ async def test_device_that_is_the_recorded_one_is_found_whatever_is_written_on_i
 
 
 async def test_another_device_in_its_place_is_refused(volume: Path, machine: Machine) -> None:
-    machine.device = dataclasses.replace(SDB, serial="S2")
+    machine.device = dataclasses.replace(SDB, names=Identity(serial="S2", boot_id="b"))
     with pytest.raises(errors.DeviceChanged, match="serial was S1, is S2") as refused:
         await machine.executor().look(
             record(volume, identities.written(RECORDED), DiskKind.BLOCK_DEVICE), place(volume)

@@ -689,7 +689,8 @@ async def test_published_disk_that_went_bad_in_silence_is_found_once_to_twice_af
     async with discovering(machine, tmp_path, round_seconds=60.0, resync_seconds=0.5) as world:
         await world.publish("a")
         found = machine.disks[Path("/dev/sdb")]
-        found.device = dataclasses.replace(found.device, serial="TWO")
+        names = dataclasses.replace(found.device.names, serial="TWO")
+        found.device = dataclasses.replace(found.device, names=names)
         await world.until("a", "Missing", "IdentityChanged")
 
 
@@ -699,7 +700,8 @@ async def test_disks_of_volumes_are_not_asked_before_the_resync_period(machine: 
     async with discovering(machine, tmp_path, round_seconds=0.02, resync_seconds=3600.0) as world:
         await world.publish("a")
         found = machine.disks[Path("/dev/sdb")]
-        found.device = dataclasses.replace(found.device, serial="TWO")
+        names = dataclasses.replace(found.device.names, serial="TWO")
+        found.device = dataclasses.replace(found.device, names=names)
         machine.folders.add(Path(f"{FOLDER}/b"))
         await world.until("b", "Available")  # rounds have come and gone
         assert world.disk("a").status.phase == "Published"

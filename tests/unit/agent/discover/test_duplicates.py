@@ -26,6 +26,7 @@ from localpv.host.folders import Entry, FileKind
 from localpv.host.model.devices import BlockDevice, DeviceNumber
 from localpv.host.model.identity import Identity
 from localpv.host.mounts import Mount
+from localpv.testing.fake_host import block_device
 
 ONE, OTHER = Place("fast", "a"), Place("fast", "b")
 
@@ -58,7 +59,7 @@ SDB, SDC = DeviceNumber(8, 16), DeviceNumber(8, 32)
 def a_device(number: DeviceNumber = SDB, **known: Any) -> BlockDevice:
     name = "sdb" if number == SDB else "sdc"
     base = {"path": Path("/dev", name), "kernel_name": name, "number": number, "size_bytes": GIB, "serial": name}
-    return BlockDevice(**{**base, **known})
+    return block_device(**{**base, **known})
 
 
 def a_record(place: Place, serial: str = "sdb", *, volume: bool = False, ordered: bool = False, **status: Any) -> Any:

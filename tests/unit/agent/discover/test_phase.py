@@ -28,6 +28,7 @@ from localpv.api.kinds.meta import ObjectMeta
 from localpv.host.folders import Entry, FileKind
 from localpv.host.model.devices import BlockDevice, DeviceNumber, Medium
 from localpv.host.model.identity import Identity
+from localpv.testing.fake_host import block_device
 
 GIB = 1 << 30
 VOLUME, ORDER = OfferedVolume(name="pv-1", uid="u"), CleanOrder(volume_name="pv-1", volume_uid="u")
@@ -111,7 +112,7 @@ def test_verified_cleaning_is_forgotten_with_its_disk_and_no_other_one(
 def test_disk_of_a_volume_says_whether_it_is_in_use() -> None:
     published, device = (
         a_record(volume=VOLUME),
-        BlockDevice(path=Path("/dev/sdb"), kernel_name="sdb", number=DeviceNumber(8, 16), size_bytes=GIB, serial="S1"),
+        block_device(path=Path("/dev/sdb"), kernel_name="sdb", number=DeviceNumber(8, 16), size_bytes=GIB, serial="S1"),
     )
     said = {
         "offered": seen(published),

@@ -17,9 +17,10 @@ from localpv.host.marks import Mark
 from localpv.host.model.devices import BlockDevice, DeviceNumber, Medium, Signature
 from localpv.host.model.identity import Identity
 from localpv.host.mounts import Mount
+from localpv.testing.fake_host import block_device
 
 FOLDER, SDB = Path("/mnt/fast"), DeviceNumber(8, 16)
-DEVICE = BlockDevice(
+DEVICE = block_device(
     path=Path("/dev/sdb"), kernel_name="sdb", number=SDB, size_bytes=1000, serial="S1", rotational=True
 )
 EXT4 = Signature(type="ext4", usage="filesystem", uuid="u")

@@ -31,6 +31,7 @@ from localpv.host.marks import Mark
 from localpv.host.model.devices import BlockDevice, DeviceKind, DeviceNumber, Medium, RuleMatch, Signature
 from localpv.host.model.identity import Identity, Twin
 from localpv.host.mounts import Mount
+from localpv.testing.fake_host import block_device
 
 GIB = 1024**3
 FOLDER = Path("/mnt/fast")
@@ -43,7 +44,7 @@ EXT4 = Signature(type="ext4", usage="filesystem", uuid="11111111-0000-4000-8000-
 
 def a_device(**known: Any) -> BlockDevice:
     base = {"path": Path("/dev/sdb"), "kernel_name": "sdb", "number": SDB, "size_bytes": 10 * GIB, "serial": "S1"}
-    return BlockDevice(**{**base, "opens_exclusively": True, **known})
+    return block_device(**{**base, "opens_exclusively": True, **known})
 
 
 def a_mount(**known: Any) -> Mount:
@@ -619,7 +620,7 @@ def test_disk_of_which_nothing_was_read_is_not_said_to_be_another() -> None:
 def test_record_of_an_earlier_version_is_told_with_the_way_out() -> None:
     old = DiskIdentity(major_minor="8:16", size_bytes=10 * GIB)
     verdict = rules.judge(
-        device_case(a_device(serial="", boot_id="b", sequence=4), record=a_record(published=True, identity=old))
+        device_case(a_device(serial="", boot_id="b", disk_sequence=4), record=a_record(published=True, identity=old))
     )
     assert (verdict.reason, verdict.missing) == ("IdentityChanged", True)
     assert "cannot be told" in verdict.message and "--release-finalizers" in verdict.message

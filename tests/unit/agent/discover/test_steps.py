@@ -546,7 +546,8 @@ async def test_round_without_volumes_leaves_those_that_are_well_alone(steps: Ste
     await steps.publish("sdc")
     await steps.everything()
     disk = steps.machine.disks[Path("/dev/sdc")]
-    disk.device = dataclasses.replace(disk.device, serial="another one")
+    names = dataclasses.replace(disk.device.names, serial="another one")
+    disk.device = dataclasses.replace(disk.device, names=names)
     steps.discovery._device_changed(event(disk.device))
     await steps.everything()
     assert not steps.disk("sdc").status.eligible

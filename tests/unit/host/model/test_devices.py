@@ -15,7 +15,7 @@ BARE = BlockDevice(path=Path("/dev/sdx"), kernel_name="sdx", number=DeviceNumber
 
 def test_device_of_which_nothing_could_be_read_has_no_name_that_lasts() -> None:
     assert BARE.identity == Identity(major_minor="8:7", size_bytes=9)
-    of_this_boot = replace(BARE, boot_id="boot").identity
+    of_this_boot = replace(BARE, names=Identity(boot_id="boot")).identity
     assert not of_this_boot.same_device(of_this_boot, contents=False), "the kernel did not count it"
     assert BARE.in_use_by == ""
     assert BARE.file_system is None and not (BARE.fs_uuid or BARE.fs_type or BARE.fs_label)
@@ -39,7 +39,8 @@ def test_everything_that_was_read_is_in_the_identity() -> None:
     }
     table = Signature(type="gpt", usage="partition-table", uuid="no")
     signatures = (table, Signature(type="xfs", usage="filesystem", uuid="11", label="data"))
-    device = replace(BARE, sequence=12, signatures=signatures, **read)  # type: ignore[arg-type]
+    names = Identity(disk_sequence=12, **read)  # type: ignore[arg-type]
+    device = replace(BARE, signatures=signatures, names=names)
     wanted = Identity(major_minor="8:7", size_bytes=9, fs_uuid="11", disk_sequence=12, **read)  # type: ignore[arg-type]
     assert device.identity == wanted
     assert (device.fs_type, device.fs_uuid, device.fs_label) == ("xfs", "11", "data")
