@@ -18,6 +18,11 @@ from localpv.api import crds, roles
 from localpv.deploy import access, policy
 
 DISKS = "/apis/localpv.dev/v1alpha1/localdisks"
+POOLS = "/apis/localpv.dev/v1alpha1/localpools"
+POOL_ORDERS = "/apis/localpv.dev/v1alpha1/poolvolumes"
+OURS, MANAGERS = "localpv.dev/pool-volume", "localpv.dev/protected"
+"""Finalizers of a PoolVolume."""
+
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 
@@ -50,6 +55,30 @@ class World:
             "metadata": builders.metadata(name),
             "spec": wanted | spec,
         }
+
+    def pool(self, node: str) -> dict[str, Any]:
+        return {
+            "apiVersion": "localpv.dev/v1alpha1",
+            "kind": "LocalPool",
+            "metadata": builders.metadata(),
+            "spec": {"nodeName": node, "poolName": "pool", "kind": "file", "classNames": ["contract"]},
+        }
+
+    def order(self, node: str) -> str:
+        """A fresh PoolVolume, made by the administrator; its path."""
+        made = {
+            "apiVersion": "localpv.dev/v1alpha1",
+            "kind": "PoolVolume",
+            "metadata": builders.metadata() | {"finalizers": [OURS, MANAGERS]},
+            "spec": {
+                "nodeName": node,
+                "poolName": "pool",
+                "className": "contract",
+                "sizeBytes": 1,
+                "claim": {"namespace": "default", "name": "data", "uid": "u"},
+            },
+        }
+        return f"{POOL_ORDERS}/{self.admin.post(POOL_ORDERS, made)['metadata']['name']}"
 
     def new(self, node: str, **spec: Any) -> str:
         """A fresh LocalDisk, made by the administrator; its path."""
@@ -85,6 +114,8 @@ def world(target: wire.Target) -> Iterator[World]:
         _wait_until_in_force(world)
         yield world
     finally:
+        for path in [path for path in admin.created if path.startswith(POOL_ORDERS)]:
+            admin.send("PATCH", path, {"metadata": {"finalizers": None}}, content_type=wire.MERGE_PATCH)
         own = [path for path in admin.created if not path.startswith(custom.DEFINITIONS)]
         definitions = [path for path in admin.created if path.startswith(custom.DEFINITIONS)]
         admin.created[:] = own
@@ -97,11 +128,14 @@ def world(target: wire.Target) -> Iterator[World]:
 
 
 def _define(admin: Api) -> bool:
-    definition = crds.load("localdisks")
-    if admin.send("GET", f"{custom.DEFINITIONS}/{definition['metadata']['name']}").code == 200:
-        return False
-    custom.define(admin, definition)
-    return True
+    """Whether one of the kinds was not there."""
+    defined = False
+    for name in ("localdisks", "localpools", "poolvolumes"):
+        definition = crds.load(name)
+        if admin.send("GET", f"{custom.DEFINITIONS}/{definition['metadata']['name']}").code != 200:
+            custom.define(admin, definition)
+            defined = True
+    return defined
 
 
 def _grant(admin: Api, space: str) -> None:
@@ -171,6 +205,20 @@ def test_its_node_it_reads_and_events_it_writes(world: World) -> None:
     world.agent.post("/api/v1/namespaces/default/events", builders.core_event("default"))
 
 
+def test_its_own_pools_it_reports_and_what_it_was_ordered_it_answers(world: World) -> None:
+    made = world.agent.post(POOLS, world.pool(world.mine))
+    pool = f"{POOLS}/{made['metadata']['name']}"
+    world.agent.merge(f"{pool}/status", {"status": {"capacityBytes": 5}})
+    world.agent.merge(pool, {"spec": {"classNames": ["contract", "other"]}})
+    world.agent.delete(pool)
+    order = world.order(world.mine)
+    world.agent.merge(f"{order}/status", {"status": {"phase": "Ready", "sizeBytes": 1}})
+    world.admin.merge(order, {"metadata": {"finalizers": [OURS]}})
+    world.admin.delete(order)
+    world.agent.merge(order, {"metadata": {"finalizers": None}})
+    assert world.admin.gone(order)
+
+
 # -- what is another node's --------------------------------------------------------------------------------------------
 
 
@@ -204,6 +252,18 @@ def test_a_disk_is_neither_moved_to_another_node_nor_taken_from_one(world: World
     world.agent.put(other, taken | {"spec": taken["spec"] | {"nodeName": world.mine}}, expect=403)
     assert world.admin.get(mine)["spec"]["nodeName"] == world.mine
     assert world.admin.get(other)["spec"]["nodeName"] == world.other
+
+
+def test_pools_and_orders_of_another_node_stay_as_they_are(world: World) -> None:
+    world.agent.post(POOLS, world.pool(world.other), expect=403)
+    pool = f"{POOLS}/{world.admin.post(POOLS, world.pool(world.other))['metadata']['name']}"
+    order = world.order(world.other)
+    before = [world.admin.get(path) for path in (pool, order)]
+    for path, status in ((pool, {"capacityBytes": 1}), (order, {"phase": "Ready"})):
+        world.agent.merge(f"{path}/status", {"status": status}, expect=403)
+        world.agent.merge(path, {"metadata": {"finalizers": None, "labels": {"a": "b"}}}, expect=403)
+        world.agent.delete(path, expect=403)
+    assert [world.admin.get(path) for path in (pool, order)] == before
 
 
 # -- what is the manager's ---------------------------------------------------------------------------------------------
@@ -290,3 +350,16 @@ def test_the_limits_are_the_agents_and_nobody_elses(world: World) -> None:
     world.admin.merge(path, {"spec": {"volume": {"name": "pv-1"}}})
     world.admin.merge(f"{path}/status", {"status": {"phase": "Published"}})
     world.admin.delete(path)
+
+
+def test_orders_to_pools_are_neither_given_nor_changed_nor_let_go_by_an_agent(world: World) -> None:
+    order = world.order(world.mine)
+    before = world.admin.get(order)
+    forged = before | {"metadata": builders.metadata()}
+    world.agent.post(POOL_ORDERS, forged, expect=403)
+    world.agent.delete(order, expect=403)
+    for spec in ({"sizeBytes": 2}, {"nodeName": world.other}, {"wipeMethod": ["none"]}, {"source": {"volume": "x"}}):
+        world.agent.merge(order, {"spec": spec}, expect=403)
+    world.agent.merge(order, {"metadata": {"finalizers": [OURS]}}, expect=403)
+    world.agent.merge(order, {"metadata": {"finalizers": None}}, expect=403)
+    assert world.admin.get(order) == before

@@ -30,9 +30,10 @@ def beside(target: wire.Target) -> Iterator[None]:
         api = wire.Api(target, target.token)
         stack.callback(api.close)
         stack.callback(api.clean_up)
-        definition = crds.load("localdisks")
-        if api.gone(f"{custom.DEFINITIONS}/{definition['metadata']['name']}"):
-            custom.define(api, definition)
+        for name in ("localdisks", "localpools", "poolvolumes", "poolsnapshots"):
+            definition = crds.load(name)
+            if api.gone(f"{custom.DEFINITIONS}/{definition['metadata']['name']}"):
+                custom.define(api, definition)
         config = folder / "config"
         config.mkdir()
         (config / "storageClassMap").write_text(NO_DISKS)
