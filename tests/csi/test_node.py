@@ -155,6 +155,35 @@ async def test_the_node_says_how_full_a_volume_is_and_how_it_feels(driver: Drive
     assert code is Code.NOT_FOUND
 
 
+async def test_a_file_system_that_broke_is_told(driver: Driver) -> None:
+    volume = await Kubelet.volume(driver, mount("xfs"))
+    await volume.stage()
+    target = await volume.publish("a")
+    run("xfs_io", "-x", "-c", "shutdown", str(target))
+    stats = await driver.call("NodeGetVolumeStats", volume_id=volume.id, volume_path=str(target))
+    assert stats == {
+        "volume_condition": {"abnormal": True, "message": "its file system cannot be read: Input/output error"}
+    }
+    await volume.unpublish("a")
+    await volume.unstage()
+
+
+async def test_a_file_system_that_the_kernel_stopped_writing_to_is_told(driver: Driver) -> None:
+    volume = await Kubelet.volume(driver, mount("ext4"))
+    await volume.stage()
+    target = await volume.publish("a")
+    where = {"volume_id": volume.id, "volume_publish_path": str(target)}
+    healthy = {"volume_health": {"volume_id": volume.id}}
+    assert await driver.call("NodeGetVolumeHealth", **where) == healthy
+    device = volume.device()
+    assert device is not None
+    Path(f"/sys/fs/ext4/{device.name}/trigger_fs_error").write_text("1")  # as the kernel does it after an error
+    run("mount", "-o", "remount,ro", str(volume.staging))
+    told = await driver.call("NodeGetVolumeHealth", **where)
+    assert told["volume_health"]["health_statuses"][0]["status"] == "DEGRADED"
+    assert await driver.call("ControllerGetVolumeHealth", volume_id=volume.id) == healthy
+
+
 @pytest.mark.parametrize("fs_type", ["xfs", "btrfs"])
 async def test_a_volume_grows_while_it_is_used(driver: Driver, fs_type: str) -> None:
     volume = await Kubelet.volume(driver, mount(fs_type))

@@ -41,6 +41,8 @@ CAPABILITIES: Final = (
     "VOLUME_CONDITION",
     "SINGLE_NODE_MULTI_WRITER",
     "GET_SNAPSHOT",
+    "GET_VOLUME_HEALTH",
+    "LIST_VOLUME_HEALTH",
 )
 
 
@@ -62,6 +64,8 @@ class Controller:
             "GetSnapshot": self.get_snapshot,
             "ControllerExpandVolume": self.controller_expand_volume,
             "ControllerGetVolume": self.controller_get_volume,
+            "ControllerGetVolumeHealth": self.controller_get_volume_health,
+            "ControllerListVolumeHealth": self.controller_list_volume_health,
         }
         return {f"/csi.v1.Controller/{name}": handler for name, handler in handlers.items()}
 
@@ -123,6 +127,18 @@ class Controller:
     async def controller_get_volume(self, request: Message) -> Message:
         found = await volumes.must_find(self._pools, requests.required(request, "volume_id"))
         return {"volume": self._volume(found), "status": _status(found)}
+
+    async def controller_get_volume_health(self, request: Message) -> Message:
+        found = await volumes.must_find(self._pools, requests.required(request, "volume_id"))
+        return {"volume_health": volumes.health(found, found.state.abnormal)}
+
+    async def controller_list_volume_health(self, request: Message) -> Message:
+        found = await volumes.every(self._pools, snapshots=False, only_ready=False)
+        names, token = requests.page(request, list(found))
+        return {
+            "entries": [volumes.health(found[name], found[name].state.abnormal) for name in names],
+            "next_token": token,
+        }
 
     async def controller_expand_volume(self, request: Message) -> Message:
         volume_id = requests.required(request, "volume_id")
@@ -303,13 +319,7 @@ def _own(parameters: Mapping[str, str]) -> dict[str, str]:
 
 
 def _status(known: Known) -> Message:
-    return {"volume_condition": condition(known)}
-
-
-def condition(known: Known) -> Message:
-    """Whether a volume is well, in a sentence either way."""
-    abnormal = known.state.abnormal
-    return {"abnormal": bool(abnormal), "message": abnormal or "healthy"}
+    return {"volume_condition": volumes.condition(known.state.abnormal)}
 
 
 def _timestamp(text: str) -> Message:

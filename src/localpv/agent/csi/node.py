@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Final
 
 from localpv.agent.csi import requests, volumes
-from localpv.agent.csi.controller import FS_TYPE, MKFS_OPTIONS, condition
+from localpv.agent.csi.controller import FS_TYPE, MKFS_OPTIONS
 from localpv.agent.csi.operations import Operations
 from localpv.agent.csi.staging import Staging
 from localpv.agent.csi.volumes import Known, Pools
 from localpv.csi.codec import Message
 from localpv.csi.server import Handler
 from localpv.csi.status import Code, RpcError
+from localpv.host.mounts import Mount
 from localpv.host.workers import Workers
 from localpv.volume import pool_names
 
@@ -24,6 +25,7 @@ CAPABILITIES: Final = (
     "EXPAND_VOLUME",
     "VOLUME_CONDITION",
     "SINGLE_NODE_MULTI_WRITER",
+    "GET_VOLUME_HEALTH",
 )
 
 LOOK_SECONDS: Final = 10.0
@@ -41,6 +43,7 @@ class Node:
             "NodePublishVolume": self.node_publish_volume,
             "NodeUnpublishVolume": self.node_unpublish_volume,
             "NodeGetVolumeStats": self.node_get_volume_stats,
+            "NodeGetVolumeHealth": self.node_get_volume_health,
             "NodeExpandVolume": self.node_expand_volume,
             "NodeGetCapabilities": self.node_get_capabilities,
             "NodeGetInfo": self.node_get_info,
@@ -113,11 +116,23 @@ class Node:
         mount = await self._staging.shown(known, at)
         if mount is None:
             raise RpcError(Code.NOT_FOUND, f"{volume_id} is not at {at}")
+        abnormal = known.state.abnormal or went_read_only(mount)
         if mount.device_node:
-            usage = [{"unit": "BYTES", "total": known.state.size_bytes}]
-        else:
-            usage = await self._usage(at)
-        return {"usage": usage, "volume_condition": condition(known)}
+            return {
+                "usage": [{"unit": "BYTES", "total": known.state.size_bytes}],
+                "volume_condition": volumes.condition(abnormal),
+            }
+        usage, unreadable = await self._usage(at)
+        return {"usage": usage, "volume_condition": volumes.condition(abnormal or unreadable)}
+
+    async def node_get_volume_health(self, request: Message) -> Message:
+        volume_id = requests.required(request, "volume_id")
+        known = await volumes.must_find(self._pools, volume_id)
+        abnormal = known.state.abnormal
+        if not abnormal and request.get("volume_publish_path"):
+            mount = await self._staging.shown(known, requests.path(request, "volume_publish_path"))
+            abnormal = went_read_only(mount) if mount is not None else ""
+        return {"volume_health": volumes.health(known, abnormal)}
 
     async def node_expand_volume(self, request: Message) -> Message:
         volume_id = requests.required(request, "volume_id")
@@ -143,8 +158,21 @@ class Node:
             raise RpcError(Code.ABORTED, f"{volume_id} is not finished yet")
         return known
 
-    async def _usage(self, at: Path) -> list[Message]:
-        found = await self._workers.call(lambda: os.statvfs(at), key=str(at), timeout=LOOK_SECONDS)
+    async def _usage(self, at: Path) -> tuple[list[Message], str]:
+        """How full a file system is, and what keeps it from being read, if anything does."""
+
+        def look() -> tuple[os.statvfs_result | None, str]:
+            try:
+                found = os.statvfs(at)
+                with os.scandir(at) as entries:
+                    next(entries, None)  # one that the kernel has shut down still tells how full it was
+            except OSError as error:
+                return None, f"its file system cannot be read: {error.strerror}"
+            return found, ""
+
+        found, unreadable = await self._workers.call(look, key=str(at), timeout=LOOK_SECONDS)
+        if found is None:
+            return [], unreadable
         block = found.f_frsize
         return [
             {
@@ -159,7 +187,13 @@ class Node:
                 "available": found.f_favail,
                 "used": found.f_files - found.f_ffree,
             },
-        ]
+        ], ""
+
+
+def went_read_only(mount: Mount) -> str:
+    """What is to be said of a mount that may be written to while the kernel has stopped writing to its disk."""
+    stopped = "ro" in mount.super_options and "ro" not in mount.options
+    return "the kernel has made its file system read-only after an error" if stopped else ""
 
 
 def _volume_path(request: Message) -> Path:

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from localpv import errors
 from localpv.agent.pools.pool import Pool, PoolState, VolumeState
+from localpv.csi.codec import Message
 from localpv.csi.status import Code, RpcError
 from localpv.volume import pool_names
 
@@ -64,12 +65,12 @@ async def must_find(pools: Pools, volume_id: str, *, snapshot: bool = False) -> 
     return found
 
 
-async def every(pools: Pools, *, snapshots: bool) -> dict[str, Known]:
-    """All that are ready, by id, in order."""
+async def every(pools: Pools, *, snapshots: bool, only_ready: bool = True) -> dict[str, Known]:
+    """All that are there, by id, in order; those that are half made or broken when they are asked for."""
     found = {}
     for pool in pools.list():
         for state in (await pool.state()).volumes.values():
-            if state.is_snapshot == snapshots and state.ready:
+            if state.is_snapshot == snapshots and (state.ready or not only_ready):
                 found[pool_names.handle(pool.name, state.name)] = Known(pool, state)
     return dict(sorted(found.items()))
 
@@ -99,3 +100,15 @@ def _name(wanted: str, usual: str, prefix: str) -> str:
     if wanted.startswith(usual) and pool_names.is_volume(wanted):
         return wanted
     return prefix + hashlib.sha256(wanted.encode()).hexdigest()[:32]
+
+
+def condition(abnormal: str) -> Message:
+    """Whether a volume is well, in a sentence either way: as CSI 1.12 and before have it, and kubelets read it."""
+    return {"abnormal": bool(abnormal), "message": abnormal or "healthy"}
+
+
+def health(known: Known, abnormal: str) -> Message:
+    """The same as CSI 1.13 has it."""
+    status = "DEGRADED" if known.state.ready else "INACCESSIBLE"
+    problems = [{"status": status, "reason": "Abnormal", "message": abnormal}] if abnormal else []
+    return {"volume_id": known.id, "health_statuses": problems}
