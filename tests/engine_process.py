@@ -7,14 +7,13 @@ import os
 import re
 import selectors
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests import run_folders
+from tests import forked_programs, run_folders
 
 from localpv.testing.waiting import PATIENCE_SECONDS
 
@@ -29,7 +28,7 @@ class EngineFailed(Exception):
 class Engine:
     """A running engine."""
 
-    process: subprocess.Popen[bytes]
+    process: forked_programs.Program
     url: str
     kubeconfig: Path
     data: Path
@@ -55,22 +54,15 @@ def running(
         stack.callback(run_folders.remove_below, scratch)
         folder = data if data is not None else scratch / "data"
         log = log if log is not None else scratch / "engine.log"
-        command = [sys.executable, "-m", "localpv", program, "--data", str(folder), "--listen", listen, *options]
+        words = ["--data", str(folder), "--listen", listen, *options]
         with log.open("wb") as stderr:
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=stderr,
-                env={**os.environ, "NO_COLOR": "1"},
-            )
+            process = forked_programs.start(program, *words, stderr=stderr, env={**os.environ, "NO_COLOR": "1"})
         stack.callback(_stop, process)
         url, kubeconfig = _wait_for_ready_line(process, log)
         yield Engine(process=process, url=url, kubeconfig=kubeconfig, data=folder, log=log)
 
 
-def _wait_for_ready_line(process: subprocess.Popen[bytes], log: Path) -> tuple[str, Path]:
-    assert process.stdout is not None
+def _wait_for_ready_line(process: forked_programs.Program, log: Path) -> tuple[str, Path]:
     deadline = time.monotonic() + PATIENCE_SECONDS
     os.set_blocking(process.stdout.fileno(), False)
     seen = b""
@@ -90,12 +82,11 @@ def _wait_for_ready_line(process: subprocess.Popen[bytes], log: Path) -> tuple[s
     raise EngineFailed(f"the engine was not ready after {PATIENCE_SECONDS:g} s or ended; it said:\n{said[-5000:]}")
 
 
-def _stop(process: subprocess.Popen[bytes]) -> None:
+def _stop(process: forked_programs.Program) -> None:
     process.terminate()
     try:
         process.wait(PATIENCE_SECONDS)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-    if process.stdout is not None:
-        process.stdout.close()
+    process.stdout.close()

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
-from tests import own_mounts, shares
+from tests import forked_programs, own_mounts, shares
 
 ALONE = "alone"
 
@@ -40,6 +40,8 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
         raise session.Interrupted(f"{session.testsfailed} errors during collection")
     if (terminal := session.config.pluginmanager.get_plugin("terminalreporter")) is not None:
         terminal.showfspath = False  # files begin and end beside each other
+    if any(_shared(item) for item in session.items):
+        forked_programs.prepare()
     alone = {number for number, item in enumerate(session.items) if item.get_closest_marker(ALONE)}
     beside = [number for number in range(len(session.items)) if number not in alone]
     for numbers, count in ((beside, workers), (sorted(alone), 1)):

@@ -157,10 +157,12 @@ def test_all_tenants_together_leave_the_reserve_and_it_is_so_after_a_restart(tmp
         admin = wire.Api(_target(engine), _target(engine).token)
         spaces = [_tenant(admin)[0] for _ in range(3)]
         made = [_fill(admin, f"/api/v1/namespaces/{space}/configmaps")[0] for space in spaces]
-        assert sum(made) == MOST * 7 // 8 // (PIECE + 2000)
+        room = MOST * 7 // 8
+        assert room // (PIECE + 2000) - sum(made) in (0, 1), "what the engine keeps for itself is little"
         refused = _fill(admin, f"/api/v1/namespaces/{spaces[2]}/configmaps", 4000)[1]
         said = refused.body["message"].partition("exceeded quota: ")[2]
         assert said.startswith("all objects may have")
+        assert room - 6000 < _used(refused.body["message"]) <= room
         admin.close()
     with engine_process.running(options=OPTIONS, data=tmp_path / "data") as engine:
         admin = wire.Api(_target(engine), _target(engine).token)

@@ -8,7 +8,6 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import forked_programs
 from tests.journey.crash_tenants import Server
 
 from localpv.agent.udev import rules_file
@@ -48,6 +48,9 @@ CONFIGURATION = NodeConfiguration(
     },
 )
 ROUNDS = 12
+APART = 'mount --bind "$1/dev-disk" /dev/disk && mount --bind "$1/run-udev" /run/udev && echo mounted && read end'
+"""Links and udev's database are this test's own."""
+
 DISKS = "/apis/localpv.dev/v1alpha1/localdisks"
 SIZE = 512 << 20
 EVENT = re.compile(r"^(\S+ \S+) INFO \S+ (works on this node|makes room|disk class=|record deleted)")
@@ -77,7 +80,14 @@ class Node:
         for needed in (Path("/dev/disk"), Path("/run/udev")):
             needed.mkdir(exist_ok=True)
         (folder / "config" / "storageClassMap").write_text(f"plain: {{hostDir: {folder}/disks}}\n")
-        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._processes: dict[str, forked_programs.Program] = {}
+        self._apart = subprocess.Popen(
+            ["unshare", "--mount", "--propagation=slave", "sh", "-c", APART, "sh", str(folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        assert self._apart.stdout is not None
+        assert self._apart.stdout.readline() == b"mounted\n"
         self._ended: dict[str, list[float]] = {}
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
@@ -88,33 +98,14 @@ class Node:
     def start(self, name: str) -> None:
         shared = ("--kubeconfig", f"{self.folder}/data/kubeconfig", "--state", f"{self.folder}/state")
         own = ("--config", f"{self.folder}/config") if name == MAIN else ("--local-storage",)
-        self._start(name, "agent", *shared, *own, "--udev-rules", str(self.rules), apart=True)
+        apart = Path(f"/proc/{self._apart.pid}/ns/mnt")
+        self._start(name, "agent", *shared, *own, "--udev-rules", str(self.rules), mounts=apart)
 
-    def _start(self, name: str, *argv: str, apart: bool = False) -> None:
-        program = [sys.executable, "-m", "localpv", *argv]
-        if apart:  # links and udev's database are this test's own
-            script = (
-                'mount --bind "$1/dev-disk" /dev/disk && mount --bind "$1/run-udev" /run/udev && shift && exec "$@"'
-            )
-            program = [
-                "unshare",
-                "--mount",
-                "--propagation=slave",
-                "sh",
-                "-c",
-                script,
-                "sh",
-                str(self.folder),
-                *program,
-            ]
+    def _start(self, name: str, *argv: str, mounts: Path = forked_programs.MOUNTS) -> None:
+        environment = {**os.environ, "MY_NODE_NAME": NODE}
         with (self.folder / f"{name}.log").open("a") as log:
-            process = self._processes[name] = subprocess.Popen(
-                program,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                env={**os.environ, "MY_NODE_NAME": NODE},
-            )
-        assert process.stdout is not None
+            process = forked_programs.start(*argv, stderr=log, env=environment, mounts=mounts)
+        self._processes[name] = process
         assert process.stdout.readline().startswith(b"ready"), self.log(name)
 
     def end(self, name: str, number: int = signal.SIGKILL) -> None:
@@ -123,14 +114,14 @@ class Node:
         self._ended.setdefault(name, []).append(time.time())  # it cannot have worked for longer than it lived
         process.send_signal(number)
         process.wait(PATIENCE_SECONDS)
-        assert process.stdout is not None
         process.stdout.close()
 
     def close(self) -> None:
         for name in [*self._processes]:
             self._processes[name].kill()
             self._processes[name].wait()
-            self._processes.pop(name).stdout.close()  # type: ignore[union-attr]
+            self._processes.pop(name).stdout.close()
+        self._apart.communicate()
 
     def log(self, name: str) -> str:
         return (self.folder / f"{name}.log").read_text()

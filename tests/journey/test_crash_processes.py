@@ -10,13 +10,13 @@ import random
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import forked_programs
 from tests.journey.crash_tenants import VOLUMES, Device, Folder, Server, Tenants, attach, mount
 
 from localpv.api import crds
@@ -52,7 +52,7 @@ class Cluster:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self._address = f"127.0.0.1:{probe.getsockname()[1]}"
-        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._running: dict[str, forked_programs.Program] = {}
         self.kills = 0
 
     def start(self, name: str) -> None:
@@ -63,16 +63,11 @@ class Cluster:
             "agent": (*shared, "--state", str(self.folder / "state")),
         }
         with (self.folder / f"{name}.log").open("a") as log:
-            self._running[name] = subprocess.Popen(
-                [sys.executable, "-m", "localpv", name, *options[name]],
-                stdout=subprocess.PIPE,
-                stderr=log,
-                env={**os.environ, "MY_NODE_NAME": "node-1"},
-            )
+            environment = {**os.environ, "MY_NODE_NAME": "node-1"}
+            self._running[name] = forked_programs.start(name, *options[name], stderr=log, env=environment)
 
     def wait_ready(self, name: str) -> None:
         stdout = self._running[name].stdout
-        assert stdout is not None
         assert stdout.readline().startswith(b"ready"), self.tail(name)
 
     def kill(self, name: str) -> None:
@@ -80,7 +75,6 @@ class Cluster:
         assert process.poll() is None, f"{name} ended by itself: {self.tail(name)}"
         process.send_signal(signal.SIGKILL)
         process.wait(PATIENCE_SECONDS)
-        assert process.stdout is not None
         process.stdout.close()
         self.kills += 1
 
@@ -92,7 +86,6 @@ class Cluster:
             process = self._running.pop(name)
             process.kill()
             process.wait()
-            assert process.stdout is not None
             process.stdout.close()
 
 

@@ -5,18 +5,17 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import forked_programs
 from tests.contract import wire
 from tests.journey.test_circle import DISKS, MIB, SECRET, VOLUMES, Node
 from tests.journey.test_programs import CLASS, api, program
 
 from localpv.host import loop
-from localpv.testing.waiting import PATIENCE_SECONDS
 
 __all__ = ["api"]  # a fixture
 
@@ -179,5 +178,6 @@ def _explained(node: Node, label: str) -> str:
 
 def _localpv(node: Node, *words: str) -> str:
     assert node.api.get(DISKS)
-    argv = [sys.executable, "-m", "localpv", *words, "--kubeconfig", str(node.data / "kubeconfig")]
-    return subprocess.run(argv, check=True, capture_output=True, text=True, timeout=PATIENCE_SECONDS).stdout
+    done = forked_programs.run(*words, "--kubeconfig", f"{node.data}/kubeconfig")
+    done.check_returncode()
+    return done.stdout

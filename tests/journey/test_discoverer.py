@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests import engine_process
+from tests import engine_process, forked_programs
 from tests.contract import builders, wire
 from tests.loops import Lent
 from tests.private_udev import MISSING, RULES
@@ -43,13 +41,12 @@ class NodeHere:
     def __init__(self, folder: Path, api: wire.Api, kubeconfig: Path) -> None:
         self.folder, self.api, self._kubeconfig = folder, api, kubeconfig
         self._lent: dict[str, Lent] = {}
-        self._processes: list[subprocess.Popen[str]] = []
+        self._processes: list[forked_programs.Program] = []
 
     def close(self) -> None:
         for process in self._processes:
             process.kill()
             process.wait()
-            assert process.stdout is not None
             process.stdout.close()
         for lent in self._lent.values():
             lent.give_back()
@@ -97,23 +94,18 @@ class NodeHere:
     def _config(self, name: str) -> Path:
         return self.folder / f"config-{name}"
 
-    def start(self, name: str) -> subprocess.Popen[str]:
+    def start(self, name: str) -> forked_programs.Program:
         """The discoverer of a LocalStorage."""
         options = ("--kubeconfig", str(self._kubeconfig), "--config", str(self._config(name)))
         with (self.folder / f"{name}.log").open("a") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "localpv", "discoverer", *options, "--state", str(self.folder / "state")],
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-                env={**os.environ, "MY_NODE_NAME": NODE, "MY_NAMESPACE": SPACE},
-            )
+            options = (*options, "--state", str(self.folder / "state"))
+            environment = {**os.environ, "MY_NODE_NAME": NODE, "MY_NAMESPACE": SPACE}
+            process = forked_programs.start("discoverer", *options, stderr=log, env=environment)
         self._processes.append(process)
-        assert process.stdout is not None
-        assert process.stdout.readline() == f"ready discoverer of node {NODE}\n", self.log(name)
-        return process
+        assert process.stdout.readline() == f"ready discoverer of node {NODE}\n".encode(), self.log(name)
+        return process  # type: ignore[no-any-return]
 
-    def stop(self, name: str, process: subprocess.Popen[str]) -> None:
+    def stop(self, name: str, process: forked_programs.Program) -> None:
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE_SECONDS) == 0, self.log(name)
 
@@ -293,7 +285,7 @@ def test_killed_again_and_again_while_rules_change_no_link_in_use_is_ever_lost(n
     node.stop("a", process)
 
 
-def _until(node: NodeHere, process: subprocess.Popen[str], *names: str) -> subprocess.Popen[str]:
+def _until(node: NodeHere, process: forked_programs.Program, *names: str) -> forked_programs.Program:
     node.until_linked(*names)
     return process
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import forked_programs
 from tests.contract import wire
 from tests.journey.test_circle import MIB, VOLUMES, Node
 from tests.journey.test_programs import DISKS, _offered, _options, api, program
@@ -44,8 +44,7 @@ def reason(node: Node, entry: str, word: str = "") -> Any:
 
 
 def wipe(node: Node, entry: str) -> None:
-    command = [sys.executable, "-m", "localpv", "wipe", entry, "--yes", "--kubeconfig", str(node.data / "kubeconfig")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = forked_programs.run("wipe", entry, "--yes", "--kubeconfig", f"{node.data}/kubeconfig")
     assert done.returncode == 0, done.stderr
 
 

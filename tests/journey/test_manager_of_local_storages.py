@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests import engine_process
+from tests import engine_process, forked_programs
 from tests.contract import wire
 
 from localpv.api import crds
@@ -52,20 +49,13 @@ def managing(folder: Path, classes: str) -> Iterator[Path]:
     (config / "storageClassMap").write_text(classes)
     options = ("--kubeconfig", f"{folder}/data/kubeconfig", "--config", str(config))
     with log.open("ab") as stderr:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "localpv", "manager", *options],
-            stdout=subprocess.PIPE,
-            stderr=stderr,
-            env=os.environ,
-        )
+        process = forked_programs.start("manager", *options, stderr=stderr)
     try:
-        assert process.stdout is not None
         assert process.stdout.readline() == b"ready manager\n", log.read_text()
         yield log
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(PATIENCE_SECONDS)
-        assert process.stdout is not None
         process.stdout.close()
 
 

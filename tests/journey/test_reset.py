@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests import forked_programs
 from tests.contract import wire
 from tests.journey.test_circle import SECRET, Node
-
-from localpv.testing.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: loop devices and mounts")
 
@@ -26,8 +23,7 @@ def node(tmp_path: Path) -> Iterator[Node]:
 
 
 def reset(node: Node) -> None:
-    argv = [sys.executable, "-m", "localpv", "reset", "--yes", "--data", str(node.data)]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE_SECONDS)
+    done = forked_programs.run("reset", "--yes", "--data", str(node.data))
     assert done.returncode == 0, done.stderr
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import selectors
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests import forked_programs
 from tests.contract import custom, wire
 
 from localpv.api import crds
@@ -45,10 +45,7 @@ def beside(target: wire.Target) -> Iterator[None]:
 def _manager(target: wire.Target, config: Path, log: Path) -> Iterator[None]:
     options = ("--kubeconfig", str(target.kubeconfig), "--config", str(config), "--namespace", "default")
     with log.open("w") as stderr:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "localpv", "manager", *options], stdout=subprocess.PIPE, stderr=stderr
-        )
-    assert process.stdout is not None
+        process = forked_programs.start("manager", *options, stderr=stderr)
     try:
         with selectors.DefaultSelector() as selector:
             selector.register(process.stdout, selectors.EVENT_READ)

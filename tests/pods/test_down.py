@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests import forked_programs
 from tests.pods.machine import Machine, main, restarts
 from tests.pods.test_data_folder import Tenant
 
@@ -44,8 +45,7 @@ def tenant(new_machine: NewMachine, tmp_path: Path) -> Iterator[Tenant]:
 
 def localpv(machine: Machine, command: str, *options: str, says: str | None = None) -> str:
     """Run a command over the data folder of a machine; `says`: what it says when it is refused."""
-    argv = [sys.executable, "-m", "localpv", command, "--data", str(machine.data), *options]
-    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE_SECONDS)
+    done = forked_programs.run(command, "--data", str(machine.data), *options)
     assert done.returncode == (0 if says is None else 1), done.stderr + done.stdout
     assert says is None or says in done.stderr
     return done.stdout + done.stderr

@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import forked_programs
 from tests.pods.machine import Machine
 
 from localpv.host import loop
-from localpv.testing.waiting import PATIENCE_SECONDS
 
 MIB = 1024 * 1024
 NewMachine = Callable[[], Machine]
@@ -105,17 +103,7 @@ class Node:
 
     def wipe(self, entry: Path) -> None:
         name = self.disk(entry)["metadata"]["name"]
-        argv = [
-            sys.executable,
-            "-m",
-            "localpv",
-            "wipe",
-            name,
-            "--yes",
-            "--kubeconfig",
-            self.machine.data / "kubeconfig",
-        ]
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE_SECONDS)
+        done = forked_programs.run("wipe", name, "--yes", "--kubeconfig", f"{self.machine.data}/kubeconfig")
         assert done.returncode == 0, done.stdout + done.stderr
 
     def close(self) -> None:
