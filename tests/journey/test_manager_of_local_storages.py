@@ -67,7 +67,7 @@ def storage(*modes: str) -> dict[str, Any]:
     return {**head, "metadata": {"name": "local"}, "spec": {"nodes": [{"devices": groups}]}}
 
 
-def offer(api: wire.Api, storage_class: str, entry: str, path: str, mode: str) -> None:
+def offer(api: wire.Api, storage_class: str, entry: str, path: str, mode: str, matched_by: str = "") -> None:
     """What the agent of a node says about a disk that may be offered."""
     spec = {
         "nodeName": NODE,
@@ -87,6 +87,7 @@ def offer(api: wire.Api, storage_class: str, entry: str, path: str, mode: str) -
         "kind": "BlockDevice",
         "capacityBytes": 1 << 30,
         "identity": {"serial": f"S-{entry}"},
+        **({"matchedBy": matched_by} if matched_by else {}),
     }
     api.merge(f"{DISKS}/{name}/status", {"status": status})
 
@@ -126,3 +127,34 @@ def test_class_of_the_configuration_wins_over_that_of_a_local_storage(api: wire.
         offer(api, "fast", "b", "/mnt/fast/b", "Filesystem")
         wire.eventually(lambda: set(offered(api)) == {"/mnt/fast/b"}, "what the configuration says is published")
         assert "LocalStorage class fast: storageClassMap.fast has this class already" in log.read_text()
+
+
+@pytest.mark.seed("OPR-18")
+def test_local_storage_that_goes_offers_nothing_from_then_on_though_no_node_has_heard_of_it(
+    api: wire.Api, tmp_path: Path
+) -> None:
+    api.post(STORAGES, storage("Block") | {"metadata": {"name": "local", "finalizers": ["example.com/keep"]}})
+    rule = f"{SPACE}/local nodes[0].devices[0].deviceNames[0]"
+    first, claimed, later = (f"{LINKS}/fast/block/{entry}" for entry in "abc")
+    with managing(tmp_path, "plain: {hostDir: /mnt/plain}"):
+        for path in (first, claimed):
+            offer(api, "fast", path[-1], path, "Block", rule)
+        wire.eventually(lambda: set(offered(api)) == {first, claimed}, "its devices are offered")
+        # Nobody binds here, so the test does.
+        claim = {"namespace": "default", "name": "data", "uid": "of-somebody"}
+        for volume in api.get(VOLUMES)["items"]:
+            path = f"{VOLUMES}/{volume['metadata']['name']}"
+            bound = volume["spec"]["local"]["path"] == claimed
+            if bound:
+                api.merge(path, {"spec": {"claimRef": claim}})
+            api.merge(f"{path}/status", {"status": {"phase": "Bound" if bound else "Available"}})
+        api.delete(f"{STORAGES}/local")
+        wire.eventually(lambda: set(offered(api)) == {claimed}, "what nobody has claimed is withdrawn")
+        offer(api, "fast", "c", later, "Block", rule)
+        offer(api, "plain", "d", "/mnt/plain/d", "Filesystem")
+        wire.eventually(lambda: "/mnt/plain/d" in offered(api), "what comes later is looked at")
+        assert set(offered(api)) == {claimed, "/mnt/plain/d"}
+        disks = {each["spec"]["path"]: each for each in api.get(DISKS)["items"]}
+        told = [each["reason"] for each in disks[later]["status"].get("conditions", ())]
+        assert "Retired" in told
+    api.merge(f"{STORAGES}/local", {"metadata": {"finalizers": None}})

@@ -375,6 +375,23 @@ async def test_deletion_waits_for_a_bound_volume_names_it_and_goes_on_by_itself(
 
 
 @pytest.mark.seed("OPR-18")
+async def test_deletion_leaves_agents_at_work_until_they_have_taken_their_records_away(storages: Storages) -> None:
+    async with storages.operated():
+        await storages.apply()
+        await storages.until_made()
+        cleaned = await storages.finds("sdb", eligible=False, phase="Unavailable", reason="BeingCleaned")
+        await storages.delete()
+        # Neither offered nor anybody's for a moment, as one is whose volume was deleted after its cleaning just now.
+        await storages.until_storage(
+            lambda each: getattr(condition(each, "Deleting"), "reason", "") == "WithdrawingDevices"
+        )
+        assert len(await storages.daemon_sets()) == 1
+        await storages.finds("sdc", eligible=False, phase="Unavailable", reason="Gone")
+        await storages.withdraws(cleaned)
+        await storages.until_gone()  # though something is remembered of the other one
+
+
+@pytest.mark.seed("OPR-18")
 async def test_deletion_waits_for_pods_that_take_their_rules_away(storages: Storages) -> None:
     async with storages.operated():
         await storages.apply()

@@ -244,6 +244,12 @@ def merged(old: NodeConfiguration | None, new: NodeConfiguration) -> NodeConfigu
     return msgspec.structs.replace(new, groups=kept, pinned={**new.pinned, **old.pinned}, held=old.held)
 
 
+def retired(configuration: NodeConfiguration) -> NodeConfiguration:
+    """The same with all its groups going."""
+    groups = {id: msgspec.structs.replace(group, retired=True) for id, group in configuration.groups.items()}
+    return msgspec.structs.replace(configuration, groups=groups)
+
+
 def earlier_id(id: str, group: GroupDevices) -> str:
     """The id under which the devices of a group stay for their volumes when it has others; never that of a group."""
     return f"{id}-r{group.generation}"
@@ -297,13 +303,17 @@ def class_settings(devices: Iterable[DeviceGroup]) -> dict[str, ClassSettings]:
 
 
 def classes(configurations: Iterable[NodeConfiguration]) -> dict[str, ClassSettings]:
-    """The classes of several LocalStorages together, with the filters of each group of devices."""
+    """The classes of several LocalStorages together, with the filters of each group of devices.
+
+    Groups of one LocalStorage can be in several configurations.
+    """
     in_order = sorted(configurations, key=lambda each: each.age)
+    live = {(each.key, group.index) for each in in_order for group in each.groups.values() if not group.retired}
     groups_of = [
         (f"{each.key} {place}.devices[{number}]", devices, group.retired)
         for each in in_order
         for id, group in sorted(each.groups.items(), key=lambda item: (item[1].retired, item[1].index, item[0]))
-        for place in _places(id, group, each)
+        for place in _places(id, group, taken=(each.key, group.index) in live)
         for number, devices in enumerate(group.devices)
     ]
     found = class_settings(devices for _, devices, _ in groups_of)
@@ -343,10 +353,11 @@ def _place(id: str, group: GroupDevices) -> str:
     return f"nodes[{group.index}:{id}]" if group.retired else f"nodes[{group.index}]"
 
 
-def _places(id: str, group: GroupDevices, configuration: NodeConfiguration) -> Iterator[str]:
-    """Where devices may say that a group stands: udev tells them only a moment later that it is retired."""
+def _places(id: str, group: GroupDevices, *, taken: bool) -> Iterator[str]:
+    """Where devices may say that a group stands: udev tells them only a moment later that it is retired. `taken` says
+    whether a group that stays stands there by now."""
     yield _place(id, group)
-    if group.retired and all(each.retired or each.index != group.index for each in configuration.groups.values()):
+    if group.retired and not taken:
         yield f"nodes[{group.index}]"
 
 

@@ -89,6 +89,14 @@ class DeviceFilter:
     """Whether the group is going: nothing of it is offered any more."""
 
 
+_NO_FILTER = DeviceFilter()
+
+
+def group_of(rule: str) -> str:
+    """The group of devices that a rule is one of: `default/fast nodes[0].devices[1]` of `...udevRules[0]` in it."""
+    return rule.rpartition(".")[0]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassSettings:
     """One entry of storageClassMap: where the disks of a class are found, and how they are offered and cleaned."""
@@ -147,6 +155,10 @@ class ClassSettings:
     """Whether devices of this class are cleaned in Jobs; None: as the whole configuration says."""
 
     node_loss: NodeLoss = NodeLoss()
+
+    def device_filter(self, matched_by: str) -> DeviceFilter:
+        """What the group of devices says whose rule matched a device."""
+        return self.device_filters.get(group_of(matched_by), _NO_FILTER)
 
     @property
     def folders(self) -> tuple[Folder, ...]:

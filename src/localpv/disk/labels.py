@@ -84,6 +84,9 @@ DUPLICATE: Final = "DuplicateDevice"
 OTHER_ENGINE: Final = "MatchedByOtherEngine"
 """Reason: a LocalStorage of another engine of the machine matches the device too."""
 
+GONE: Final = "Gone"
+"""Reason: what the record tells of has no entry any more; it is kept for what it remembers."""
+
 NOT_ERASED: Final = "NotErased"
 """Reason: what the last tenant wrote could be read."""
 

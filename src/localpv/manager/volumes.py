@@ -17,6 +17,7 @@ from localpv.client.client import Client
 from localpv.client.informer import Handler
 from localpv.client.informer_factory import InformerFactory
 from localpv.client.objects import Selection
+from localpv.config.settings import Configuration
 from localpv.disk import labels as disk_labels
 from localpv.runtime.clock import Clock
 
@@ -59,6 +60,13 @@ def is_withdrawn(disk: LocalDisk) -> bool:
     """Whether the agent has looked and found that an offer of the disk must not stand."""
     looked = (Phase.PUBLISHED, Phase.UNAVAILABLE, Phase.MISSING)
     return disk.status.eligible is False and disk.status.phase in looked
+
+
+def is_retired(disk: LocalDisk, configuration: Configuration) -> bool:
+    """Whether the LocalStorage that the disk was found by, or its group, is going. Agents hear of it later than we do,
+    and may have ended by then."""
+    settings = configuration.classes.get(disk.spec.storage_class_name)
+    return settings is not None and settings.device_filter(disk.status.matched_by).retired
 
 
 class Volumes(Protocol):

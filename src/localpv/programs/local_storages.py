@@ -91,7 +91,9 @@ class LocalStorageClasses:
         self, storages: Iterable[LocalStorage], maps: Iterable[ConfigMap]
     ) -> Iterable[NodeConfiguration]:
         for storage in self._accepted(storages):
-            yield local_storage.node_configuration(storage, local_storage.groups(storage))
+            told = local_storage.node_configuration(storage, local_storage.groups(storage))
+            # Nodes hear of it when their kubelets bring it, which takes a minute; nothing is offered meanwhile.
+            yield local_storage.retired(told) if storage.metadata.deleting else told
         for each in maps:
             try:
                 yield local_storage.read(each.data.get(local_storage.KEY, ""))

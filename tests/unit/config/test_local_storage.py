@@ -231,6 +231,27 @@ def test_a_retired_group_retires_no_disk_of_another_one_at_its_place() -> None:
     assert local_storage.read(made.text()) == made
 
 
+def test_groups_of_one_local_storage_in_several_configurations_are_judged_together() -> None:
+    live = GroupDevices(index=0, generation=2, devices=(a_group(),))
+    going = GroupDevices(index=0, generation=1, devices=(a_group(),), retired=True)
+    made = local_storage.node_configuration(
+        storage([{"devices": [{"storageClassName": "x", "deviceNames": ["x"]}]}]), ()
+    )
+    spec = msgspec.structs.replace(made, groups={"0000000b": live})
+    told = msgspec.structs.replace(made, groups={"0000000a": going})
+
+    def retired(place: str, *configurations: NodeConfiguration) -> bool:
+        settings = local_storage.classes(configurations)[a_group().storage_class_name]
+        return settings.device_filter(f"{made.key} {place}.devices[0].deviceNames[0]").retired
+
+    for order in ((spec, told), (told, spec)):
+        assert retired("nodes[0:0000000a]", *order)
+        assert not retired("nodes[0]", *order), "another group stands there by now"
+    assert retired("nodes[0]", told), "udev tells devices only a moment later"
+    assert retired("nodes[0]", local_storage.retired(spec), told)
+    assert not retired("nodes[1]", spec, told)
+
+
 def test_what_a_group_had_before_says_nothing_about_the_generation_in_force() -> None:
     group = GroupDevices(index=0, generation=7, devices=(a_group(),))
     earlier = msgspec.structs.replace(group, generation=3, retired=True)

@@ -12,8 +12,6 @@ from localpv.api.kinds.localdisk import DiskKind, LocalDisk, VolumeMode
 from localpv.config.settings import ClassSettings, DeviceFilter, Folder
 from localpv.host.model.devices import BlockDevice
 
-_NO_FILTER = DeviceFilter()
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
@@ -56,7 +54,7 @@ class Candidate:
 
     @property
     def filter(self) -> DeviceFilter:
-        return self.settings.device_filters.get(group_of(self.matched_by), _NO_FILTER)
+        return self.settings.device_filter(self.matched_by)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +71,6 @@ def matched_by(settings: ClassSettings, facts: Facts) -> str:
     """The rule of a LocalStorage that matched a device for a class; empty when none did."""
     matches = facts.device.matches if facts.device is not None else ()
     return next((match.rule for match in matches if match.storage_class == settings.name), "")
-
-
-def group_of(rule: str) -> str:
-    """The group of devices that a rule is one of: `default/fast nodes[0].devices[1]` of `...udevRules[0]` in it."""
-    return rule.rpartition(".")[0]
 
 
 def accepted_type(settings: ClassSettings, sighting: Sighting) -> str:

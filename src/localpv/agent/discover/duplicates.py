@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from localpv.agent.discover import candidate, remains
+from localpv.agent.discover import remains
 from localpv.agent.discover.entry import Place, Sighting
 from localpv.agent.discover.identities import Index, recorded_in
 from localpv.agent.discover.inventory import Inventory
 from localpv.agent.discover.probe import Facts
 from localpv.api.kinds.localdisk import DiskKind, LocalDisk
+from localpv.config.settings import group_of
 from localpv.disk import identity
 from localpv.host.model.devices import BlockDevice
 
@@ -68,13 +69,11 @@ def count_before(place: Place, group: str, *, inventory: Inventory, records: Map
 
 def _in_group(place: Place, group: str, inventory: Inventory, records: Mapping[Place, LocalDisk]) -> bool:
     record, facts = records.get(place), inventory.facts.get(place)
-    if record is not None and candidate.group_of(record.status.matched_by) == group:
+    if record is not None and group_of(record.status.matched_by) == group:
         return True
     # Its record may not say so yet.
     matches = facts.device.matches if facts is not None and facts.device is not None else ()
-    return any(
-        match.storage_class == place.storage_class and candidate.group_of(match.rule) == group for match in matches
-    )
+    return any(match.storage_class == place.storage_class and group_of(match.rule) == group for match in matches)
 
 
 def _others(place: Place, own: Sighting, facts: Facts | None, inventory: Inventory) -> Iterator[Place]:

@@ -18,7 +18,7 @@ from localpv.agent.discover.keeper import Keeper
 from localpv.agent.discover.probe import DiskProbe, Facts
 from localpv.agent.discover.survey import IGNORED
 from localpv.api.kinds.localdisk import LocalDisk, LocalDiskSpec, Phase
-from localpv.config.settings import ClassSettings, Folder
+from localpv.config.settings import ClassSettings, Folder, group_of
 from localpv.disk import labels
 from localpv.disk.records import Ours
 from localpv.observe.discovery import Discoveries
@@ -129,7 +129,7 @@ class DiskReconciler:
             why = f"{record.spec.path} is not there any more; put the disk back."
             if settings.folder_of(record.spec.path) is None:
                 why = f"{record.spec.path} is in no directory of class {place.storage_class} any more; put that back."
-            await self._keeper.write(place, record, phase.gone(record, "Gone", why))
+            await self._keeper.write(place, record, phase.gone(record, labels.GONE, why))
 
     async def _bring_free_gone(self, place: Place, record: LocalDisk) -> None:
         self._inventory.offered.discard(place)
@@ -141,7 +141,7 @@ class DiskReconciler:
             " on the device, so the record is kept until the device is cleaned anew: it must not be offered raw. If the"
             f" device is gone for good, delete LocalDisk {record.metadata.name}."
         )
-        await self._keeper.write(place, record, phase.unmanaged(record, "Gone", why))
+        await self._keeper.write(place, record, phase.unmanaged(record, labels.GONE, why))
         if record.status.eligible:
             self._wake_duplicates()  # it may be offered where it is now
 
@@ -162,7 +162,7 @@ class DiskReconciler:
         )
 
     def _of_group(self, place: Place, settings: ClassSettings, facts: Facts) -> int:
-        group = candidate.group_of(candidate.matched_by(settings, facts))
+        group = group_of(candidate.matched_by(settings, facts))
         if group not in settings.device_filters:
             return 0
         return duplicates.count_before(place, group, inventory=self._inventory, records=self._keeper.records)

@@ -84,9 +84,9 @@ class Deletion:
         if needing := self._groups.needing(storage):
             await self._tell(storage, needing)
             return LookAgain(after=WAIT_SECONDS)
-        if (offered := self._groups.offered(storage)) and self._age(storage) < SETTLE_SECONDS:
-            # A volume could be made of one of these as long as its link is there.
-            self._wait(storage, "WithdrawingDevices", f"{len(offered)} devices are still offered.")
+        if (linked := self._groups.linked(storage)) and self._age(storage) < SETTLE_SECONDS:
+            # As long as an agent works there, what is left of them goes by itself.
+            self._wait(storage, "WithdrawingDevices", f"{len(linked)} devices still have their links.")
             return LookAgain(after=WAIT_SECONDS)
         maps, sets = self._groups.of(storage)
         stopped = [await self._groups.stop(storage, group, sets.get(group)) for group in {**maps, **sets}]

@@ -39,7 +39,7 @@ LONGEST_NAME = 40
 """As much of the name of a LocalStorage as the names of its objects have."""
 
 SETTLE_SECONDS = 180.0
-"""How long devices of a retired group that are offered to nobody may take to disappear. A kubelet brings a changed
+"""How long links of a retired group to devices that no volume has may take to disappear. A kubelet brings a changed
 ConfigMap into pods within two minutes."""
 
 RETIRED_SECONDS = 10.0
@@ -130,12 +130,15 @@ class NodeGroups:
             if disk.spec.volume is not None and not self._seen.is_away(disk.spec.node_name)
         ]
 
-    def offered(self, storage: LocalStorage) -> list[Disk]:
-        """Disks that a volume could still be made of, on nodes that are there."""
+    def linked(self, storage: LocalStorage) -> list[Disk]:
+        """Disks that no volume has and that still have a link, on nodes that are there. Only an agent can tell that the
+        link has gone, and take its record away."""
         return [
             disk
             for disk in self._seen.disks.find(BY_STORAGE, storage.key)
-            if disk.spec.volume is None and disk.status.eligible and not self._seen.is_away(disk.spec.node_name)
+            if disk.spec.volume is None
+            and disk.status.reason != labels.GONE
+            and not self._seen.is_away(disk.spec.node_name)
         ]
 
     async def stop(self, storage: LocalStorage, group: str, daemon_set: DaemonSet | None) -> bool:
@@ -168,12 +171,12 @@ class NodeGroups:
         known = in_force(config_map) if config_map is not None else None
         live = [*wanted]
         needing = [disk for disk in self.needing(storage) if self._belongs(storage, disk, known, live)]
-        offered = [disk for disk in self.offered(storage) if self._belongs(storage, disk, known, live)]
-        if config_map is not None and (needing or offered):
+        linked = [disk for disk in self.linked(storage) if self._belongs(storage, disk, known, live)]
+        if config_map is not None and (needing or linked):
             await self._mark_retired(storage, config_map)
         if needing:
             return LookAgain(after=RETIRED_SECONDS)
-        if offered and config_map is not None:
+        if linked and config_map is not None:
             since = self._retired_at.setdefault(config_map.metadata.uid, self._clock.monotonic())
             if self._clock.monotonic() - since < SETTLE_SECONDS:
                 return LookAgain(after=RETIRED_SECONDS)

@@ -110,10 +110,13 @@ class Publisher:
             await self._choose_other_name(disk, found)
         elif await self._goes(found):
             pass  # we are called again when it is gone
-        elif offers.is_unclaimed(found) and offers.is_withdrawn(disk) and not found.metadata.deleting:
+        elif offers.is_unclaimed(found) and self._is_withdrawn(disk) and not found.metadata.deleting:
             await self._take_back(disk, found)
         else:
             await self._adopt(disk, found)
+
+    def _is_withdrawn(self, disk: LocalDisk) -> bool:
+        return offers.is_withdrawn(disk) or offers.is_retired(disk, self._listers.configuration)
 
     async def _intend(self, disk: LocalDisk, name: str) -> LocalDisk:
         # Also when the intent is there already: the disk may have been changed for another since it was written.
@@ -213,6 +216,8 @@ class Publisher:
         configuration = self._listers.configuration
         wanted = disk.spec.storage_class_name
         settings = configuration.classes.get(wanted)
+        if offers.is_retired(disk, configuration):
+            return Refused("Retired", "The LocalStorage that the disk was found by, or its group, is being removed.")
         if settings is None:
             return Refused("NotConfigured", f"The configuration has no class {wanted}; add it, or remove the disk.")
         storage = disk.status.matched_by.partition(" ")[0]

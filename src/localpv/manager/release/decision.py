@@ -99,11 +99,13 @@ class Tell:
 Action = Wait | Remember | Hold | Order | CallOff | Delete | Keep | Free | Forget | TakeBack | Tell
 
 
-def decide(disk: LocalDisk, volume: PersistentVolume | None, *, owned: bool, holds: bool = True) -> Action:
+def decide(
+    disk: LocalDisk, volume: PersistentVolume | None, *, owned: bool, holds: bool = True, retired: bool = False
+) -> Action:
     """What to do with a disk whose volume's UID is recorded, or that somebody has ordered to be cleaned.
 
     `volume` is the one that has the recorded name; `owned` says whether it was made for this disk, `holds` whether
-    volumes may be held by our finalizer.
+    volumes may be held by our finalizer, `retired` whether the LocalStorage that the disk was found by is going.
     """
     offered = disk.spec.volume
     if offered is None or not offered.uid:
@@ -131,7 +133,7 @@ def decide(disk: LocalDisk, volume: PersistentVolume | None, *, owned: bool, hol
         return CallOff(is_verified(disk))
     # One that somebody else keeps from going stays recorded, so that its disk is cleaned when it is gone.
     leaving = volume.metadata.deleting and not volumes.is_unused(volume)
-    if volumes.is_unclaimed(volume) and volumes.is_withdrawn(disk) and not leaving:
+    if volumes.is_unclaimed(volume) and (retired or volumes.is_withdrawn(disk)) and not leaving:
         return TakeBack()
     if disk.status.phase == Phase.MISSING:
         return Tell(DISK_MISSING, disk.status.message or f"{disk.spec.path} is not there any more.")

@@ -17,7 +17,7 @@ from localpv.manager.listers import Listers
 from localpv.manager.release import decision
 from localpv.manager.release.decision import Action
 from localpv.manager.release.progress import Progress
-from localpv.manager.volumes import Volumes
+from localpv.manager.volumes import Volumes, is_retired
 from localpv.observe.conditions import DiskConditions
 from localpv.observe.publishing import Publications
 from localpv.runtime.clock import Clock
@@ -86,7 +86,8 @@ class Releaser:
 
     def _decide(self, disk: LocalDisk, volume: PersistentVolume | None) -> Action:
         owned = volume is not None and self._owns(disk, volume)
-        return decision.decide(disk, volume, owned=owned, holds=self._volumes.holds)
+        retired = is_retired(disk, self._listers.configuration)
+        return decision.decide(disk, volume, owned=owned, holds=self._volumes.holds, retired=retired)
 
     async def _do(self, action: Action, disk: LocalDisk, volume: PersistentVolume | None) -> None:
         match action:

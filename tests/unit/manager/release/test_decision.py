@@ -312,6 +312,14 @@ def test_where_volumes_may_not_be_held_they_are_cleaned_all_the_same() -> None:
     assert decision.decide(a_disk(), loose, owned=True) == Hold(loose)
 
 
+def test_offer_of_a_local_storage_that_goes_is_taken_back_before_its_agent_has_heard_of_it() -> None:
+    claimed, unclaimed = a_volume("Bound", claim=CLAIM), a_volume("Available")
+    assert decision.decide(a_disk(), unclaimed, owned=True) == Wait()
+    assert decision.decide(a_disk(), unclaimed, owned=True, retired=True) == TakeBack()
+    assert decision.decide(a_disk(), claimed, owned=True, retired=True) == Wait()
+    assert decision.decide(a_disk(), a_volume("Released", claim=CLAIM), owned=True, retired=True) == Order(CLAIM)
+
+
 def test_missing_disk_is_told_in_the_words_of_who_looked() -> None:
     bound = a_volume("Bound", claim=CLAIM)
     seen = a_disk(phase="Missing", message="pulled out")
