@@ -178,8 +178,10 @@ def start_kubelet(node: Node, plane: ControlPlane) -> None:
         "resolvConf": str(node.folder / "resolv.conf"),
         "volumePluginDir": "/var/lib/kubelet/volume-plugins",
         "nodeStatusUpdateFrequency": "5s",
-        # How full volumes are is measured once a minute by default, too seldom to wait for.
+        # How full volumes are is measured once a minute by default, too seldom to wait for; and so often a changed
+        # ConfigMap is brought into its pods.
         "volumeStatsAggPeriod": "2s",
+        "syncFrequency": "10s",
     }
     (node.folder / "kubelet.json").write_text(json.dumps(config, indent=1))
     node.say("kubelet")
