@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from typing import Generic, Protocol, TypeVar
 
 from localpv import errors
@@ -105,6 +105,10 @@ class SharedInformer(Generic[T]):
         """UIDs of objects that are gone, which the watch has not told yet."""
 
         self._synced = asyncio.Event()
+        self._failed: asyncio.Future[None] | None = None
+        """While `run` runs: what a handler raised at a write of our own. Who wrote has nothing to do with it, and the
+        handler has missed a change that nobody tells again."""
+
         self._followers = 0
         self._following: asyncio.Task[None] | None = None
         self.trouble: errors.LocalpvError | None = None
@@ -176,7 +180,20 @@ class SharedInformer(Generic[T]):
                 await asyncio.wait({task})
 
     async def run(self) -> None:
-        """Follow the server until cancelled. Trouble with it is logged and waited out."""
+        """Follow the server until cancelled. Trouble with it is logged and waited out; a handler that fails ends it."""
+        following = asyncio.create_task(self._run(), name=f"watch of {self._objects.resource.plural}")
+        self._failed = asyncio.get_running_loop().create_future()
+        try:
+            done, _ = await asyncio.wait({following, self._failed}, return_when=asyncio.FIRST_COMPLETED)
+            for each in done:
+                each.result()
+        finally:
+            self._failed.cancel()
+            self._failed = None
+            following.cancel()
+            await asyncio.wait({following})
+
+    async def _run(self) -> None:
         while True:
             began = self._clock.monotonic()
             known = self.resource_version
@@ -262,10 +279,11 @@ class SharedInformer(Generic[T]):
         if self._written.get(key, 0) >= version or (known is None and not self._selection.matches(obj, meta(obj))):
             return obj
         self._written[key] = version
-        if self._selection.matches(obj, meta(obj)):
-            self._put(key, obj)
-        else:
-            self._remove(key)
+        with self._failing():
+            if self._selection.matches(obj, meta(obj)):
+                self._put(key, obj)
+            else:
+                self._remove(key)
         return obj
 
     def deleted(self, obj: T) -> None:
@@ -275,7 +293,18 @@ class SharedInformer(Generic[T]):
         if known is not None and self._objects.codec.meta(known).uid == meta.uid:
             self._written.pop(meta.key, None)
             self._deleted.add(meta.uid)
-            self._remove(meta.key)
+            with self._failing():
+                self._remove(meta.key)
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            if self._failed is None:
+                raise
+            if not self._failed.done():
+                self._failed.set_exception(error)
 
     # What the server tells.
 
@@ -332,7 +361,8 @@ class SharedInformer(Generic[T]):
     def _put(self, key: str, obj: T) -> None:
         old = self._items.get(key)
         meta = self._objects.codec.meta
-        if old is not None and meta(old).resource_version == meta(obj).resource_version:
+        # Of a server that was restored from a backup the same version can be another object.
+        if old is not None and meta(old).resource_version == meta(obj).resource_version and old == obj:
             return
         self._items[key] = obj
         self._reindex(key, old, obj)

@@ -99,6 +99,8 @@ class Manager:
         self._nodes: Nodes = self._one_node or informers.informer(Node)
         self._classes = informers.informer(StorageClass)
         self._recorder = recorder or Publications(to=ApiRecorder(client, component="localpv-manager", clock=clock))
+        # It may be that of an earlier one, which lost the lease: what that has said is not what was said last.
+        self._recorder.forget_all()
         conditions = DiskConditions(records=records, recorder=self._recorder, clock=clock)
         self._class_warnings = ClassWarnings(conditions=conditions, recorder=self._recorder, listers=self)
         self._publisher = Publisher(

@@ -69,7 +69,7 @@ class Modes:
         if new is None or not _waits(new):
             self._leave(new or old)
             return
-        if not self._recorder.was_told(new.key):
+        if not self._recorder.was_told(new):
             self._waiting.setdefault(_place(new), set()).add(new.key)
         self._queue.add_after(new.key, PATIENCE_SECONDS)
 

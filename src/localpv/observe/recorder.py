@@ -60,7 +60,8 @@ class Recorder:
 
     def event_once(self, about: Kind, *notices: Notice) -> None:
         """The same, unless it was said last of this object."""
-        if self.is_news(about.key, notices):
+        # Another object of the same name has heard nothing yet.
+        if self.is_news(about.key, (about.metadata.uid, notices)):
             for notice in notices:
                 self.event(about, notice.reason, notice.message, warning=notice.warning)
 
@@ -71,12 +72,20 @@ class Recorder:
         self._last[key] = what
         return True
 
-    def was_told(self, key: str) -> bool:
-        return key in self._last
+    def was_told(self, about: Kind) -> bool:
+        """Whether something was said of this very object last."""
+        match self._last.get(about.key):
+            case (uid, _):
+                return bool(uid == about.metadata.uid)
+        return False
 
     def forget(self, key: str) -> None:
         """What was said before says nothing about what comes now."""
         self._last.pop(key, None)
+
+    def forget_all(self) -> None:
+        """Others may have said something else meanwhile."""
+        self._last.clear()
 
     async def run(self) -> None:
         """Write what was said until cancelled."""

@@ -327,3 +327,36 @@ async def test_a_server_that_has_gone_back_is_asked_for_everything() -> None:
         await watched.clock.advance(60)
         await watched.starts(volume(version="90"), at="101")
         assert _version(newest.get("pv")) == "90"
+
+
+@pytest.mark.parametrize("what", ["wrote", "deleted"])
+async def test_handler_that_fails_at_a_write_ends_the_informer_and_not_the_writer(what: str) -> None:
+    """Who wrote has no part in it; and the handler has missed a change that the watch does not tell again."""
+    async with both() as (watched, newest, _):
+        await watched.brings(volume(version="1"))
+
+        def fails(old: PersistentVolume | None, new: PersistentVolume | None) -> None:
+            if old is not None:
+                raise KeyError("a mistake")
+
+        newest.add_event_handler(fails)
+        async with newest.following() as running:
+            if what == "wrote":
+                newest.wrote(volume(version="3"))
+            else:
+                newest.deleted(volume(version="1"))
+            await settle()
+            assert running.done()
+            with pytest.raises(KeyError):
+                running.result()
+
+
+async def test_same_version_of_a_server_that_was_restored_is_another_object() -> None:
+    async with both() as (watched, newest, told):
+        await watched.brings(volume(version="1"))
+        await watched.brings(volume(version="9"))
+        await watched.forgets()
+        restored = another("9")
+        await watched.starts(restored, at="9")
+        assert newest.get("pv") == restored
+        assert told[-1] == ("9", "9")

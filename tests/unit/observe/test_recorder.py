@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from msgspec import structs
 from tests.unit.manager.worlds import a_node
 
 from localpv import errors
@@ -112,10 +113,25 @@ def test_what_was_said_last_of_an_object_is_not_said_again_until_it_is_forgotten
     for notices in ((one,), (one,), (one, two), (one, two), (one,)):
         recorder.event_once(a_node(), *notices)
     assert heard.reasons == ["One", "One", "Two", "One"]
-    assert recorder.was_told(a_node().key)
+    assert recorder.was_told(a_node())
     recorder.forget(a_node().key)
     recorder.event_once(a_node(), one)
     assert heard.reasons[4:] == ["One"]
+
+
+def test_another_object_of_the_same_name_has_been_told_nothing() -> None:
+    heard = Heard()
+    recorder = Recorder(heard)
+    one = Notice(reason="One", message="one")
+    recorder.event_once(a_node(), one)
+    again = structs.replace(a_node(), metadata=structs.replace(a_node().metadata, uid="another"))
+    assert not recorder.was_told(again)
+    recorder.event_once(again, one)
+    assert heard.reasons == ["One", "One"]
+    assert recorder.was_told(again) and not recorder.was_told(a_node())
+    recorder.forget_all()
+    recorder.event_once(again, one)
+    assert heard.reasons == ["One"] * 3
 
 
 def test_whether_something_is_news_goes_by_what_it_is_about() -> None:

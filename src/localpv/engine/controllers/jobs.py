@@ -160,7 +160,7 @@ class Jobs:
         return pod
 
     async def _delete(self, job: Job, pod: Pod) -> None:
-        await self._pods.delete(self._pods.by_key(pod.key) or pod)
+        await self._pods.delete(pod)
         self._recorder.event(job, "SuccessfulDelete", f"deleted pod {pod.metadata.name}")
 
     def _members(self, job: Job) -> Sequence[Pod]:

@@ -193,8 +193,8 @@ class StatefulSets:
         lowest = rolling.partition if rolling is not None else 0
         for number in reversed(pod_identity.ordinals(look.set)[lowest:]):
             pod = self._pods.get(pod_identity.pod_name(look.set, number), look.set.metadata.namespace)
-            if pod is None:
-                return
+            if pod is None or not controller_refs.controls(look.set, pod):
+                return  # it has gone since, or another one of its name is none of ours
             if pod_identity.revision_of(pod) != look.present.update.metadata.name and not pod.metadata.deleting:
                 await self._delete(look.set, pod)
                 return

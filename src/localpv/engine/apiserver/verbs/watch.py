@@ -130,8 +130,10 @@ class Watch:
                 return
             if self._bookmarks and now >= next_bookmark:
                 next_bookmark = now + BOOKMARK_EVERY
-                seen = self._store.revision
-                yield self._bookmark(seen, None)
+                if seen <= self._store.revision:
+                    # Else the watch would go back, and tell what is older than where its client wants to begin.
+                    seen = self._store.revision
+                    yield self._bookmark(seen, None)
                 continue
             await self._wait((min(deadline, next_bookmark) if self._bookmarks else deadline) - now)
 
