@@ -25,7 +25,7 @@ _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """What a tool wrote, the last KEPT_BYTES of each stream."""
+    """What a tool wrote, the last KEPT_BYTES of each stream unless more was asked for."""
 
     exit_code: int
     stdout: str
@@ -45,6 +45,7 @@ async def run(
     on_output: Callable[[bytes], None] | None = None,
     ok: Sequence[int] = (0,),
     outlives: bool = False,
+    keep_bytes: int = KEPT_BYTES,
 ) -> Output:
     """Run a tool to its end. CommandFailed for an exit code that is not in `ok`, HostTimeout when it takes too long.
 
@@ -67,7 +68,7 @@ async def run(
         preexec_fn=setup,
     )
     assert process.stdout is not None and process.stderr is not None
-    streams = asyncio.gather(_keep(process.stdout, on_output), _keep(process.stderr, on_output))
+    streams = asyncio.gather(_keep(process.stdout, on_output, keep_bytes), _keep(process.stderr, on_output, KEPT_BYTES))
     try:
         async with asyncio.timeout(timeout):
             stdout, stderr = await streams
@@ -88,15 +89,15 @@ async def run(
     return Output(exit_code=exit_code, stdout=stdout, stderr=stderr)
 
 
-async def _keep(stream: asyncio.StreamReader, on_output: Callable[[bytes], None] | None) -> str:
+async def _keep(stream: asyncio.StreamReader, on_output: Callable[[bytes], None] | None, most: int) -> str:
     kept = bytearray()
     while chunk := await stream.read(16 * 1024):
         if on_output is not None:
             on_output(chunk)
         kept += chunk
-        if len(kept) > 2 * KEPT_BYTES:
-            del kept[:-KEPT_BYTES]
-    return kept[-KEPT_BYTES:].decode(errors="replace")
+        if len(kept) > 2 * most:
+            del kept[:-most]
+    return kept[-most:].decode(errors="replace")
 
 
 @functools.cache

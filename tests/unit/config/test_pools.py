@@ -43,9 +43,43 @@ def test_a_class_with_a_pool_finds_no_disks() -> None:
     assert (settings.folders, settings.host_dir, settings.fs_type, settings.reclaim) == ((), "", "xfs", "Retain")
 
 
+def test_pools_of_lvm_have_a_group() -> None:
+    assert pool("kind: lvm, volumeGroup: Vg_1, devices: [/dev/sdb, /dev/sdc], stripes: 2") == PoolSettings(
+        name="vg-1", kind="lvm", volume_group="Vg_1", devices=("/dev/sdb", "/dev/sdc"), stripes=2
+    )
+    assert pool("kind: lvm-thin, volumeGroup: vg1, overprovision: 2.5, size: 1Ti") == PoolSettings(
+        name="vg1",
+        kind="lvm-thin",
+        volume_group="vg1",
+        thin_pool="localpv-thin",
+        overprovision=2.5,
+        size_bytes=1024 * GIB,
+    )
+    assert pool("kind: lvm-thin, volumeGroup: vg1, thinPool: fast").name == "vg1-fast"
+
+
+def test_a_group_can_have_a_thick_pool_and_a_thin_one() -> None:
+    two = "a: {pool: {kind: lvm, volumeGroup: vg1}}\nb: {pool: {kind: lvm-thin, volumeGroup: vg1}}"
+    assert "another pool named vg1" in problem(two)
+    assert read(two.replace("lvm-thin,", "lvm-thin, name: thin,")).config is not None
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        ("fast: {pool: {kind: lvm}}", "has no volumeGroup"),
+        ("fast: {pool: {kind: lvm, volumeGroup: -a}}", "no name that LVM takes"),
+        ("fast: {pool: {kind: lvm, volumeGroup: snapshots}}", "LVM keeps for itself"),
+        ("fast: {pool: {kind: lvm, volumeGroup: ../vg1}}", "no name that LVM takes"),
+        ("fast: {pool: {kind: lvm, volumeGroup: vg1, thinPool: t}}", "unknown key"),
+        ("fast: {pool: {kind: lvm, volumeGroup: vg1, devices: [sdb]}}", "is no device"),
+        ("fast: {pool: {kind: lvm, volumeGroup: vg1, devices: [/dev/../etc/passwd]}}", "is no device"),
+        ("fast: {pool: {kind: lvm, volumeGroup: vg1, devices: ['/dev/a,/dev/b']}}", "is no device"),
+        ("fast: {pool: {kind: lvm, volumeGroup: vg1, devices: [/dev/a, /dev/a]}}", "names a device twice"),
+        ("fast: {pool: {kind: lvm, volumeGroup: vg1, stripes: 0}}", "must be from 1 to 64"),
+        ("fast: {pool: {kind: lvm-thin, volumeGroup: vg1, overprovision: 0.5}}", "must be a number from 1.0"),
+        ("fast: {pool: {kind: lvm-thin, volumeGroup: vg1, overprovision: inf}}", "must be a number from 1.0"),
+        ("fast: {pool: {kind: lvm-thin, volumeGroup: vg1, overprovision: 1e9}}", "must be a number from 1.0"),
         ("fast: {pool: {directory: /var/pool}}", "storageClassMap.fast.pool: has no kind"),
         ("fast: {pool: {kind: zfs}}", "storageClassMap.fast.pool.kind"),
         ("fast: {pool: {kind: file}}", "has no directory"),

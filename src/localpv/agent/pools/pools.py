@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from localpv.api.kinds.localpool import PoolKind
 from localpv.config.pools import PoolSettings
 from localpv.config.settings import Configuration
 from localpv.host.workers import Workers
@@ -62,6 +63,8 @@ class Pools:
 
     def _made(self, settings: PoolSettings) -> Pool:
         # Most nodes have no pool, and need none of this in memory.
+        if settings.kind != PoolKind.FILE:
+            return self._of_lvm(settings)
         from localpv.agent.pools.file_pool import FilePool
 
         return FilePool(
@@ -69,4 +72,32 @@ class Pools:
             directory=Path(settings.directory),
             size_bytes=settings.size_bytes,
             workers=self._workers,
+        )
+
+    def _of_lvm(self, settings: PoolSettings) -> Pool:
+        from localpv.agent.pools.lvm_pool import LvmPool, ThinPool
+        from localpv.host.devices import KernelDevices
+        from localpv.host.lvm import KernelLvm
+        from localpv.host.wiper import KernelWiper
+
+        devices = tuple(map(Path, settings.devices))
+        looked_at = KernelDevices(workers=self._workers)
+        wiper = KernelWiper(workers=self._workers, devices=looked_at)
+        lvm = KernelLvm(workers=self._workers, devices=looked_at, wiper=wiper, only=devices)
+        if settings.kind == PoolKind.LVM:
+            return LvmPool(
+                name=settings.name,
+                group=settings.volume_group,
+                lvm=lvm,
+                devices=devices,
+                stripes=settings.stripes,
+            )
+        return ThinPool(
+            name=settings.name,
+            group=settings.volume_group,
+            thin_pool=settings.thin_pool,
+            lvm=lvm,
+            devices=devices,
+            size_bytes=settings.size_bytes,
+            overprovision=settings.overprovision,
         )
