@@ -7,6 +7,7 @@ the kubelet of the engine as the driver's client.
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -172,6 +173,28 @@ def test_a_raw_device_of_a_pool_holds_what_its_pods_write_and_no_later_volume_sh
     assert machine.logs("looks").strip() == "0", "the whole device reads as zeroes"
 
 
+@pytest.mark.seed("LVM-7", "SCH-2")
+def test_a_pod_whose_claims_do_not_fit_together_waits_and_says_what_is_missing_until_there_is_room(
+    pools: Callable[..., Pool],
+) -> None:
+    pool = pools(size="128Mi")
+    machine = pool.machine
+    pool.claim("first", "64Mi")
+    pool.pod("first", "sleep 1000", "first")
+    machine.until_ready("first")
+    for name in ("a", "b"):
+        pool.claim(name, "48Mi")
+    pool.pod("both", "sleep 1000", "a", "b")
+    message = machine.until_event("both", "FailedScheduling")
+    assert re.search(
+        r"node\(s\) did not have enough free storage \(node here: pool pool has .* less than needed\)", message
+    )
+    assert [order["spec"]["claim"]["name"] for order in machine.api.get(ORDERS)["items"]] == ["first"], "none is made"
+    machine.delete("first")
+    pool.remove_claim("first")
+    machine.until_ready("both")
+
+
 def test_a_generic_ephemeral_volume_comes_and_goes_with_its_pod(pools: Callable[..., Pool]) -> None:
     pool = pools()
     machine, room = pool.machine, pool.free()
@@ -244,7 +267,7 @@ def test_a_volume_grows_under_its_pod(pools: Callable[..., Pool], tmp_path: Path
     )
     status = machine.api.get(f"{CLAIMS}/data")["status"]
     assert not status.get("allocatedResourceStatuses") and not status.get("conditions")
-    assert "FileSystemResizeSuccessful" in machine.reasons("grows")
+    assert "512Mi" in machine.until_event("grows", "FileSystemResizeSuccessful")
     refused = machine.api.merge(
         f"{CLAIMS}/data", {"spec": {"resources": {"requests": {"storage": "64Mi"}}}}, expect=422
     )

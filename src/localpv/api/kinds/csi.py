@@ -22,6 +22,7 @@ class TokenRequest(Part, frozen=True, kw_only=True):
 class CSIDriverSpec(Part, frozen=True, kw_only=True):
     attach_required: bool = True
     pod_info_on_mount: bool = False
+    storage_capacity: bool = False
     fs_group_policy: str = "ReadWriteOnceWithFSType"
     volume_lifecycle_modes: tuple[str, ...] = ("Persistent",)
     token_requests: tuple[TokenRequest, ...] = ()

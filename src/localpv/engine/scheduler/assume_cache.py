@@ -11,6 +11,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from localpv.api.kinds.volumes import PersistentVolume, PersistentVolumeClaim
+from localpv.volume.pool_ledger import PoolKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,15 @@ class Binding:
     volume: PersistentVolume
 
 
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """Room in a pool for a claim to provision."""
+
+    claim: PersistentVolumeClaim
+    pool: PoolKey
+    size_bytes: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """What is to be written before a pod can be bound to its node."""
@@ -28,6 +38,9 @@ class Plan:
     bindings: tuple[Binding, ...] = ()
     provisions: tuple[PersistentVolumeClaim, ...] = ()
     """Claims for which somebody makes a volume on the node."""
+
+    reserved: tuple[Reservation, ...] = ()
+    """What those take of our pools there."""
 
     def __bool__(self) -> bool:
         return bool(self.bindings or self.provisions)
@@ -48,6 +61,9 @@ class AssumeCache:
         self._nodes: dict[str, str] = {}
         """Nodes, by the UID of the claim that is to be provisioned there."""
 
+        self._reserved: dict[str, Reservation] = {}
+        """Room in pools that nobody has written down yet, by the UID of the claim."""
+
     @property
     def volumes(self) -> Collection[str]:
         """The names of all volumes that are assumed to belong to somebody, as they change."""
@@ -65,6 +81,16 @@ class AssumeCache:
             self._volumes[binding.volume.metadata.name] = binding.claim.metadata.uid
         for claim in plan.provisions:
             self._nodes[claim.metadata.uid] = node
+        for each in plan.reserved:
+            self._reserved[each.claim.metadata.uid] = each
+
+    def reserved_in(self, pool: PoolKey) -> int:
+        """Bytes of a pool that are given away and not written down yet."""
+        return sum(each.size_bytes for each in self._reserved.values() if each.pool == pool)
+
+    def written(self, claim_uid: str) -> None:
+        """The room for the claim is seen to be reserved: the ledger counts it from here on."""
+        self._reserved.pop(claim_uid, None)
 
     def take_back(self, claim: PersistentVolumeClaim) -> None:
         """Nobody waits for what is assumed any more."""
@@ -72,6 +98,7 @@ class AssumeCache:
         if volume is not None:
             self._volumes.pop(volume, None)
         self._nodes.pop(claim.metadata.uid, None)
+        self._reserved.pop(claim.metadata.uid, None)
 
     def kept(self, volume: str) -> None:
         """The volume is seen to belong to its claim, or is gone: the API says it better from here on."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from localpv.api import well_known
@@ -12,6 +12,7 @@ from localpv.engine.scheduler import filter_messages
 from localpv.engine.scheduler.assume_cache import AssumeCache, Binding, Plan
 from localpv.engine.scheduler.filter_messages import ClusterEvent
 from localpv.engine.scheduler.pod_info import ClaimUse, PodInfo
+from localpv.engine.scheduler.storage_capacity import StorageCapacity
 from localpv.engine.scheduler.volumes_by_node import VolumesByNode
 from localpv.volume import fit, placement_annotations
 
@@ -34,6 +35,7 @@ class Storage:
     storage_class: Callable[[str], StorageClass | None]
     volumes: VolumesByNode
     assume_cache: AssumeCache
+    capacity: StorageCapacity
 
 
 class Waits(Exception):
@@ -82,9 +84,9 @@ class Claims:
             if (zones := volume.metadata.labels.get(key)) is not None
         )
 
-    def plan(self, node: Node, storage: Storage) -> Plan | None:
-        """A volume on the node for every claim that waits, all of them together and none twice; None when one is left
-        without."""
+    def plan(self, node: Node, storage: Storage) -> Plan | str:
+        """A volume on the node for every claim that waits, all of them together and none twice; why the node will not
+        do when one is left without."""
         if not self.waiting:
             return Plan()
         bindings: list[Binding] = []
@@ -93,7 +95,7 @@ class Claims:
         for claim in self.waiting:
             chosen = storage.assume_cache.node_of(claim) or claim.metadata.annotations.get(well_known.SELECTED_NODE)
             if chosen is not None and chosen != node.metadata.name:
-                return None
+                return filter_messages.NO_VOLUME
             volume = None if chosen is not None else _volume(claim, node, storage, taken)
             if volume is not None:
                 # Copied only when there is something to add: this is asked about every node.
@@ -102,8 +104,21 @@ class Claims:
             elif _may_be_provisioned(claim, node, storage):
                 provisions.append(claim)
             else:
-                return None
-        return Plan(bindings=tuple(bindings), provisions=tuple(provisions))
+                return filter_messages.NO_VOLUME
+        reserved = storage.capacity.reserve(node, [*_to_reserve(provisions, storage)])
+        if isinstance(reserved, str):
+            return reserved
+        return Plan(bindings=tuple(bindings), provisions=tuple(provisions), reserved=reserved)
+
+
+def _to_reserve(
+    provisions: Sequence[PersistentVolumeClaim], storage: Storage
+) -> Iterator[tuple[PersistentVolumeClaim, StorageClass]]:
+    """Those for which nothing is reserved yet; several pods may wait for one claim."""
+    for claim in provisions:
+        storage_class = storage.storage_class(fit.class_of(claim))
+        if storage_class is not None and storage.assume_cache.node_of(claim) is None:
+            yield claim, storage_class
 
 
 def read(pod_info: PodInfo, storage: Storage) -> Claims:

@@ -16,6 +16,7 @@ VOLUME_NODE = "node(s) didn't match PersistentVolume's node affinity"
 NO_VOLUME = "node(s) didn't find available persistent volumes to bind"
 VOLUME_GONE = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
 VOLUME_ZONE = "node(s) had no available volume zone"
+NO_SPACE = "node(s) did not have enough free storage"
 SPREAD = "node(s) didn't match pod topology spread constraints"
 SPREAD_LABEL = "node(s) didn't match pod topology spread constraints (missing required label)"
 AFFINITY = "node(s) didn't match pod affinity rules"
@@ -34,6 +35,7 @@ class ClusterEvent(Enum):
     POD_LEFT = auto()
     VOLUME = auto()
     CLASS = auto()
+    CAPACITY = auto()
 
 
 _ROOM = frozenset({ClusterEvent.NODE, ClusterEvent.POD_LEFT})
@@ -51,6 +53,7 @@ _WAKES = {
     NO_VOLUME: _VOLUMES,
     VOLUME_GONE: _VOLUMES,
     VOLUME_ZONE: _VOLUMES,
+    NO_SPACE: _VOLUMES | {ClusterEvent.CAPACITY},
     SPREAD: _PODS,
     SPREAD_LABEL: _NODES,
     AFFINITY: _PODS,
@@ -65,4 +68,9 @@ def insufficient(resource: str) -> str:
 
 def wakes(phrase: str) -> frozenset[ClusterEvent]:
     """What can make the phrase untrue; a change of the pod or of one of its own claims always counts."""
-    return _WAKES.get(phrase, _ROOM)
+    return _WAKES.get(phrase) or _WAKES.get(phrase.partition(" (")[0], _ROOM)
+
+
+def lacking_space(why: str) -> str:
+    """Of one node: what it lacks."""
+    return f"{NO_SPACE} ({why})"

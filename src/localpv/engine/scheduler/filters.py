@@ -52,8 +52,8 @@ class Filters:
         assert node_info.node is not None
         problem = self.claims.problem(node_info.node)
         plan = self.claims.plan(node_info.node, self.storage)
-        if problem is not None or plan is None:
-            return [*((problem,) if problem else ()), *((filter_messages.NO_VOLUME,) if plan is None else ())]
+        if problem is not None or isinstance(plan, str):
+            return [*((problem,) if problem else ()), *((plan,) if isinstance(plan, str) else ())]
         if self.claims.is_out_of_zone(node_info.node):
             return [filter_messages.VOLUME_ZONE]
         return plan

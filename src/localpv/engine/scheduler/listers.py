@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from localpv.api.kinds.cluster import Namespace, Node
 from localpv.api.kinds.meta import NOTHING
@@ -11,6 +11,7 @@ from localpv.api.kinds.volumes import PersistentVolume, StorageClass
 from localpv.engine.scheduler.assume_cache import AssumeCache
 from localpv.engine.scheduler.claims import Storage
 from localpv.engine.scheduler.node_info import NodeInfos
+from localpv.engine.scheduler.storage_capacity import StorageCapacity
 from localpv.engine.scheduler.volumes_by_node import VolumesByNode
 from localpv.volume.informers import BY_CLAIM, VolumeInformers, claims_of
 
@@ -30,7 +31,12 @@ class Listers:
             storage_class=self.classes.by_key,
             volumes=VolumesByNode(informers.volume_index),
             assume_cache=self.assume_cache,
+            capacity=StorageCapacity(informers, self.assume_cache, changed=self._capacity_changed),
         )
+        self.on_capacity: Callable[[], None] = lambda: None
+        """Called when there may be more room for volumes to be made."""
+
+        self.classes.add_event_handler(self.storage.capacity.class_changed)
         self.nodes.add_event_handler(self.node_infos.node_changed)
         self.pods.add_event_handler(self.node_infos.pod_changed)
         self.volumes.add_event_handler(self.storage.volumes.changed)
@@ -40,6 +46,7 @@ class Listers:
         """Wait until everything is known that a pod could need."""
         for informer in (self.volumes, self.claims, self.namespaces, self.nodes, self.classes, self.pods):
             await informer.wait_synced()
+        await self.storage.capacity.ready()
 
     def labels_of(self, namespace: str) -> Mapping[str, str]:
         found = self.namespaces.get(namespace)
@@ -47,6 +54,9 @@ class Listers:
 
     def users_of(self, claim_key: str) -> Iterable[Pod]:
         return self.pods.find(BY_CLAIM, claim_key)
+
+    def _capacity_changed(self) -> None:
+        self.on_capacity()
 
     def _volume_changed(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
         volume = new or old

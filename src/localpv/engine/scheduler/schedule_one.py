@@ -13,6 +13,9 @@ from localpv.engine.scheduler.inter_pod_affinity import NamespaceLabels
 from localpv.engine.scheduler.node_info import NodeInfo, NodeInfos
 from localpv.engine.scheduler.pod_info import PodInfo
 
+MOST_NAMED = 10
+"""Nodes of which a message says how much room they lack."""
+
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
@@ -52,10 +55,16 @@ def choose(
             failed.update(verdict)
     if not fitting:
         return NoNode(message(len(here), failed), frozenset().union(*map(filter_messages.wakes, failed)))
-    best = scores.best(pod_info, fitting, everywhere=node_infos, labels_of=labels_of)
+    room = {name: storage.capacity.room(plan.reserved) for name, plan in plans.items() if plan.reserved}
+    best = scores.best(pod_info, fitting, everywhere=node_infos, labels_of=labels_of, room=room)
     return Chosen(best.name, plans[best.name])
 
 
 def message(nodes: int, failed: Counter[str]) -> str:
-    """The sentence that users know, reasons in the order of their text."""
+    """The sentence that users know, reasons in the order of their text; what single nodes lack, of some of them."""
+    of_nodes = sorted(phrase for phrase in failed if phrase.startswith(filter_messages.lacking_space("node ")[:-1]))
+    if len(of_nodes) > MOST_NAMED:
+        failed = Counter(failed)
+        for phrase in of_nodes[MOST_NAMED:]:
+            failed[filter_messages.NO_SPACE] += failed.pop(phrase)
     return f"0/{nodes} nodes are available: {', '.join(sorted(f'{n} {phrase}' for phrase, n in failed.items()))}."

@@ -80,6 +80,7 @@ class Scheduler:
         listers.claims.add_event_handler(self._claim_changed)
         listers.volumes.add_event_handler(self._volume_changed)
         listers.pods.add_event_handler(self._pod_changed)
+        listers.on_capacity = lambda: self._unschedulable.wake(ClusterEvent.CAPACITY)
         group = Group(clock=self._clock)
         group.add("events", self._recorder.run)
         controller = Controller(

@@ -6,12 +6,13 @@ there. The weights are those of kube-scheduler.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from localpv.api import taints
 from localpv.api.kinds.cluster import Node
+from localpv.api.kinds.meta import NOTHING
 from localpv.api.node_selector import NodeSelector
 from localpv.engine.scheduler import inter_pod_affinity, resources, topology_spread
 from localpv.engine.scheduler.inter_pod_affinity import NamespaceLabels
@@ -25,12 +26,21 @@ INTER_POD_AFFINITY = 2.0
 SPREAD = 2.0
 OWNER = 2.0
 ROOM = 1.0
+STORAGE = 1.0
 
 
 def best(
-    pod_info: PodInfo, node_infos: Sequence[NodeInfo], *, everywhere: NodeInfos, labels_of: NamespaceLabels
+    pod_info: PodInfo,
+    node_infos: Sequence[NodeInfo],
+    *,
+    everywhere: NodeInfos,
+    labels_of: NamespaceLabels,
+    room: Mapping[str, int] = NOTHING,
 ) -> NodeInfo:
-    """The node with the highest score; of several the first by name, so that the choice is the same every time."""
+    """The node with the highest score; of several the first by name, so that the choice is the same every time.
+
+    `room` are bytes that the pools of a node have left, for volumes that are to be made there.
+    """
     if len(node_infos) == 1:
         return node_infos[0]
     totals = [ROOM * _room_left(pod_info, node_info) for node_info in node_infos]
@@ -46,6 +56,8 @@ def best(
         _add_least(totals, [worst if crowd is None else crowd for crowd in crowds], SPREAD)
     elif owner := pod_info.owner:
         _add_least(totals, [node_info.owners[owner] for node_info in node_infos], OWNER)
+    if room:
+        _add_most(totals, [room.get(node_info.name, 0) for node_info in node_infos], STORAGE)
     top = max(totals)
     return min(
         (node_info for node_info, total in zip(node_infos, totals, strict=True) if total == top),

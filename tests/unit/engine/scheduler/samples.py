@@ -9,16 +9,28 @@ from typing import Any
 import msgspec
 
 from localpv.api.kinds.cluster import Node
+from localpv.api.kinds.csi import CSIDriver, CSIStorageCapacity
+from localpv.api.kinds.localpool import LocalPool, PoolSnapshot, PoolVolume
 from localpv.api.kinds.pods import Pod
 from localpv.api.kinds.volumes import PersistentVolume, PersistentVolumeClaim, StorageClass
+from localpv.client.client import Client
+from localpv.client.informer_factory import InformerFactory
 from localpv.engine.scheduler import schedule_one
 from localpv.engine.scheduler.assume_cache import AssumeCache
 from localpv.engine.scheduler.claims import Storage
 from localpv.engine.scheduler.node_info import NodeInfos
 from localpv.engine.scheduler.pod_info import PodInfo
 from localpv.engine.scheduler.schedule_one import Chosen, NoNode
+from localpv.engine.scheduler.storage_capacity import StorageCapacity
 from localpv.engine.scheduler.volumes_by_node import VolumesByNode
+from localpv.testing.api import FakeApi
+from localpv.testing.clock import FakeClock
 from localpv.volume.volume_index import VolumeIndex
+
+
+def _no_client() -> Client:
+    return Client(FakeApi(), field_manager="tests")
+
 
 HOSTNAME = "kubernetes.io/hostname"
 
@@ -70,6 +82,11 @@ class World:
     classes: dict[str, StorageClass] = field(default_factory=dict)
     namespaces: dict[str, Mapping[str, str]] = field(default_factory=dict)
     volume_index: VolumeIndex = field(default_factory=VolumeIndex)
+    informers: InformerFactory = field(default_factory=lambda: InformerFactory(_no_client(), clock=FakeClock()))
+    """Of what is told of volumes to be made; nothing is followed, and objects are put into them."""
+
+    _versions: int = 0
+    woken: list[str] = field(default_factory=list)
     storage: Storage = field(init=False)
 
     def __post_init__(self) -> None:
@@ -77,7 +94,8 @@ class World:
             claim=self.claims.get,
             storage_class=self.classes.get,
             volumes=VolumesByNode(self.volume_index),
-            assume_cache=AssumeCache(),
+            assume_cache=(cache := AssumeCache()),
+            capacity=StorageCapacity(self.informers, cache, changed=lambda: self.woken.append("capacity")),
         )
 
     def add(self, *objects: Node | Pod | PersistentVolume | PersistentVolumeClaim | StorageClass) -> World:
@@ -94,6 +112,15 @@ class World:
                     self.claims[each.key] = each
                 case StorageClass():
                     self.classes[each.key] = each
+                    self.storage.capacity.class_changed(None, each)
+        return self
+
+    def tell(self, *objects: LocalPool | PoolVolume | PoolSnapshot | CSIDriver | CSIStorageCapacity) -> World:
+        """What the API says of room for volumes."""
+        for each in objects:
+            self._versions += 1
+            meta = msgspec.structs.replace(each.metadata, resource_version=str(self._versions), uid=each.metadata.name)
+            self.informers.informer(type(each)).wrote(msgspec.structs.replace(each, metadata=meta))
         return self
 
     def choose(self, wanted: Pod) -> Chosen | NoNode:
