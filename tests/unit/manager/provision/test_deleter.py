@@ -74,9 +74,18 @@ async def test_a_retained_volume_keeps_its_bytes_also_when_somebody_deletes_it(w
         # A fence: what comes later in the same queue is done.
         await world.claim("later")
         await world.bound("later")
+        assert volume.key in world.agent.held
+        assert not (await world.orders())[volume.key].metadata.deleting
+        # Until somebody says that the bytes are not needed.
+        patch = {"metadata": {"annotations": {labels.RETAINED: None}}}
+        await world.client.objects(PoolVolume).patch(volume.key, patch)
 
-    assert volume.key in world.agent.held
-    assert not (await world.orders())[volume.key].metadata.deleting
+        async def wiped() -> bool:
+            return volume.key not in await world.orders()
+
+        await world.until(wiped, "the bytes are gone")
+
+    assert world.agent.wiped == {volume.key: 1}
 
 
 async def test_a_policy_that_is_changed_to_delete_is_followed(world: PoolWorld) -> None:
