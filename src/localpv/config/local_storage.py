@@ -302,39 +302,51 @@ def class_settings(devices: Iterable[DeviceGroup]) -> dict[str, ClassSettings]:
     return found
 
 
-def classes(configurations: Iterable[NodeConfiguration]) -> dict[str, ClassSettings]:
+def classes(
+    configurations: Iterable[NodeConfiguration], marks: Mapping[str, str] = NOTHING
+) -> dict[str, ClassSettings]:
     """The classes of several LocalStorages together, with the filters of each group of devices.
 
-    Groups of one LocalStorage can be in several configurations.
+    Groups of one LocalStorage can be in several configurations. `marks` are digests of their rules, by NAMESPACE/NAME,
+    where it is known which those are.
     """
     in_order = sorted(configurations, key=lambda each: each.age)
     live = {(each.key, group.index) for each in in_order for group in each.groups.values() if not group.retired}
     groups_of = [
-        (f"{each.key} {place}.devices[{number}]", devices, group.retired)
+        (f"{each.key} {place}.devices[{number}]", devices, group.retired, _looked_with(group, each, marks))
         for each in in_order
         for id, group in sorted(each.groups.items(), key=lambda item: (item[1].retired, item[1].index, item[0]))
         for place in _places(id, group, taken=(each.key, group.index) in live)
         for number, devices in enumerate(group.devices)
     ]
-    found = class_settings(devices for _, devices, _ in groups_of)
+    found = class_settings(devices for _, devices, _, _ in groups_of)
     for name, settings in found.items():
-        storages = {place.partition(" ")[0] for place, devices, _ in groups_of if devices.storage_class_name == name}
+        storages = {place.partition(" ")[0] for place, devices, _, _ in groups_of if devices.storage_class_name == name}
         found[name] = replace(settings, local_storages=frozenset(storages))
-    for place, devices, retired in groups_of:
-        if (limits := _filter(devices, retired=retired)) != DeviceFilter():
+    for place, devices, retired, looked_with in groups_of:
+        if (limits := _filter(devices, retired=retired, looked_with=looked_with)) != DeviceFilter():
             settings = found[devices.storage_class_name]
             filters = {**settings.device_filters, place: limits}
             found[devices.storage_class_name] = replace(settings, device_filters=filters)
     return found
 
 
-def _filter(devices: DeviceGroup, *, retired: bool) -> DeviceFilter:
+def _looked_with(group: GroupDevices, configuration: NodeConfiguration, marks: Mapping[str, str]) -> str:
+    """Where a group stands at which one stood that is retired, a device may say of that one that it stands there, until
+    udev has looked at it with the rules of now."""
+    others = configuration.groups.values()
+    shared = not group.retired and any(each.retired and each.index == group.index for each in others)
+    return marks.get(configuration.key, "") if shared else ""
+
+
+def _filter(devices: DeviceGroup, *, retired: bool, looked_with: str) -> DeviceFilter:
     return DeviceFilter(
         min_bytes=Quantity.parse(devices.min_size).value if devices.min_size else 0,
         max_bytes=Quantity.parse(devices.max_size).value if devices.max_size else 0,
         media=devices.medium_types,
         max_count=devices.max_device_count,
         retired=retired,
+        looked_with=looked_with,
     )
 
 

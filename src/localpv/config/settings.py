@@ -88,6 +88,9 @@ class DeviceFilter:
     retired: bool = False
     """Whether the group is going: nothing of it is offered any more."""
 
+    looked_with: str = ""
+    """Digest of the rules with which udev must have looked at a device before it counts as one of the group."""
+
 
 _NO_FILTER = DeviceFilter()
 

@@ -59,6 +59,7 @@ def udev_record(number: DeviceNumber, *, run: Path) -> tuple[dict[str, str], tup
 
 
 CLASS_PROPERTY, RULE_PROPERTY = "KUBERNETES_STORAGE_CLASS_", "KUBERNETES_LOCAL_STORAGE_RULE_"
+MARK_PROPERTY = "KUBERNETES_LOCAL_STORAGE_MARK_"
 """How the properties of udev begin that rules of LocalStorages set; each LocalStorage has an ending of its own."""
 
 HASH_DIGITS = 8
@@ -75,7 +76,12 @@ def rule_matches(properties: dict[str, str]) -> tuple[RuleMatch, ...]:
         if name.startswith(RULE_PROPERTY) and value
     )
     found = (
-        RuleMatch(properties.get(CLASS_PROPERTY + ending, ""), value[:LONGEST_RULE], ending[:-HASH_DIGITS])
+        RuleMatch(
+            properties.get(CLASS_PROPERTY + ending, ""),
+            value[:LONGEST_RULE],
+            ending[:-HASH_DIGITS],
+            properties.get(MARK_PROPERTY + ending, ""),
+        )
         for ending, value in endings
     )
     return tuple(match for match in found if match.storage_class)

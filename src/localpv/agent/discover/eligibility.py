@@ -146,6 +146,17 @@ def other_engine(disk: Candidate) -> Finding | None:
     )
 
 
+def not_looked_at(disk: Candidate) -> Finding | None:
+    wanted, matches = disk.filter.looked_with, disk.device.matches if disk.device is not None else ()
+    if not wanted or any(match.rule == disk.matched_by and match.mark == wanted for match in matches):
+        return None
+    return Finding(
+        "NotLookedAt",
+        "Its LocalStorage has changed, and udev has not looked at the device since, so it may be one that is not meant"
+        " any more; it is looked at again.",
+    )
+
+
 def directory_for_block(disk: Candidate) -> Finding | None:
     if disk.sighting.kind is DiskKind.BLOCK_DEVICE:
         return None
@@ -367,6 +378,7 @@ RULES: tuple[Callable[[Candidate], Finding | None], ...] = (
     twins,
     unnamed,
     not_matched,
+    not_looked_at,
     directory_for_block,
     root_directory,
     link_to_directory,

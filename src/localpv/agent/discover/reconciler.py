@@ -35,7 +35,7 @@ FRESH_SECONDS = 600.0
 AGAIN_SECONDS = (0.2, 1.0, 5.0)
 """When a disk that was busy or silent is asked again; after that, with every round."""
 
-_PASSING = frozenset({"InUse", "Hung", "Unreadable", "NotMatched", labels.OTHER_ENGINE})
+_PASSING = frozenset({"InUse", "Hung", "Unreadable", "NotMatched", "NotLookedAt", labels.OTHER_ENGINE})
 
 
 class DiskReconciler:

@@ -36,7 +36,7 @@ class Headers:
         self.there = there
         if known != self._known:
             ours = [each for each in known.values() if each.engine == self._engine]
-            self._known, self._classes = known, local_storage.classes(ours)
+            self._known, self._classes = known, local_storage.classes(ours, rules_file.digests(ours))
         return self._classes, problems
 
     def _read(self) -> tuple[bool, dict[str, NodeConfiguration], tuple[Problem, ...]]:

@@ -22,7 +22,7 @@ from localpv import errors
 from localpv.config import local_storage, udev_match
 from localpv.config.local_storage import Match, NodeConfiguration, WrongConfiguration
 from localpv.config.udev_match import MatchKey
-from localpv.host.sysfs import HASH_DIGITS
+from localpv.host.sysfs import HASH_DIGITS, MARK_PROPERTY
 
 PREFIX: Final = "99-kubernetes-local-storage-"
 """What names of our files begin with: they come after the rules that find out serial numbers."""
@@ -89,7 +89,7 @@ _RETIRED: Final = "KUBERNETES_LOCAL_STORAGE_RETIRED_"
 _KEPT: Final = "KUBERNETES_LOCAL_STORAGE_KEPT_"
 """1 while a retired group keeps the link for a volume; then `same` or `other`, as the rule that has the device now."""
 
-_MARK: Final = "KUBERNETES_LOCAL_STORAGE_MARK_"
+_MARK: Final = MARK_PROPERTY
 """A digest of the rules with which udev has looked at the device."""
 
 _OWN: Final = (_CLASS, _MODE, RULE, _KIND, _TAKEN, _ID, _SERIAL, _LINK, _FOLDER, _NAMED, _RETIRED, _KEPT)
@@ -226,6 +226,12 @@ def marks(configurations: Sequence[NodeConfiguration]) -> dict[str, str]:
         f"{_MARK}{_hash(each)}": _digest(_rules(each, older=in_order[:index], younger=in_order[index + 1 :]))
         for index, each in enumerate(in_order)
     }
+
+
+def digests(configurations: Sequence[NodeConfiguration]) -> dict[str, str]:
+    """The values of those properties by NAMESPACE/NAME of the LocalStorage."""
+    wanted = marks(configurations)
+    return {each.key: wanted[f"{_MARK}{_hash(each)}"] for each in configurations}
 
 
 def marks_of(properties: Mapping[str, str], *, engine: str = "") -> dict[str, str]:

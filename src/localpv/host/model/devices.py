@@ -66,6 +66,9 @@ class RuleMatch(NamedTuple):
     engine: str = ""
     """Whose LocalStorage it is: empty for that of a cluster, else the name of a `localpv up` of this machine."""
 
+    mark: str = ""
+    """A digest of the rules with which udev has looked at the device."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockDevice:

@@ -351,6 +351,7 @@ REFUSED = {
         with_facts(device_case(), foreign=(RuleMatch("fast", RULE, "0123abcd"),)),
         "MatchedByOtherEngine",
     ),
+    "a device that may be of a group that is going": (matched_case(looked_with="new"), "NotLookedAt"),
     "a disk that was not cleaned elsewhere": (device_case(unclean=cleaned_elsewhere("zeroout")), "NotCleaned"),
     "a disk after many others": (
         device_case(

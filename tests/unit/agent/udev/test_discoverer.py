@@ -15,6 +15,7 @@ from localpv.agent.udev import lock, rules_file
 from localpv.agent.udev.discoverer import FIRST_AGAIN, LOOK_EVERY, LOOK_WHILE_GOING
 from localpv.agent.udev.report import MOST_DEVICES
 from localpv.config import local_storage
+from localpv.host import sysfs
 
 FILE = "99-kubernetes-local-storage-a.rules"
 
@@ -706,6 +707,36 @@ async def test_too_many_earlier_rules_make_a_change_wait(world: NodeWorld, monke
     world.release("fast/block/scsi-S1")
     await discoverer.look()
     assert world.links() == {"other/block/scsi-S1": "sdb"}
+
+
+@pytest.mark.seed("OPR-18")
+async def test_a_device_of_a_group_that_goes_does_not_pass_for_one_of_the_group_at_its_place(world: NodeWorld) -> None:
+    """The header says what is meant before udev has looked: a device says still that it is of the group at nodes[0]."""
+    made = told(world.storage("a", devices("fast", "sdb")))
+    [(id, group)] = made.groups.items()
+    discoverer = world.discoverer(made)
+    await discoverer.look()
+    world.publish("fast/block/scsi-S1")
+    [other] = told(world.storage("a", devices("fast", "nvme*"))).groups.values()
+    going = msgspec.structs.replace(group, retired=True, generation=2)
+    discoverer.configure([msgspec.structs.replace(made, groups={"00000000": other, id: going})])
+    world.udev.deaf = True
+    await discoverer.look()
+
+    def offered(name: str) -> bool:
+        configurations = [rules_file.configuration(world.udev.rules[FILE])]
+        settings = local_storage.classes(configurations, rules_file.digests(configurations))["fast"]
+        properties = world.udev._records[name][0]
+        matches = [match for match in sysfs.rule_matches(dict(properties)) if match.storage_class == "fast"]
+        limits = [(match, settings.device_filter(match.rule)) for match in matches]
+        return any(not limit.retired and limit.looked_with in ("", match.mark) for match, limit in limits)
+
+    assert not offered("sdb"), "udev has not looked at it with these rules"
+    world.udev.deaf = False
+    await world.clock.advance(FIRST_AGAIN)
+    await discoverer.look()
+    assert not offered("sdb"), "its group is going"
+    assert offered("nvme0n1")
 
 
 # Retired groups.
