@@ -121,8 +121,12 @@ class Told:
         self._take(await asyncio.to_thread(self._read))
 
     async def run(self) -> None:
+        began = False
         while True:
             await self._clock.sleep(LOOK_EVERY_SECONDS)
+            if not began:
+                began = True
+                memory.give_back()  # from now on there is little to do
             try:
                 self._take(await asyncio.to_thread(self._read))
                 self.problem = ""
