@@ -123,6 +123,34 @@ async def test_a_file_system_that_others_filled_has_no_room_whatever_the_pool_sa
     assert (await pool.state()).volumes == {}
 
 
+async def test_what_others_have_of_the_file_system_is_told_and_not_promised(directory: Path) -> None:
+    pool = a_pool(directory, size=384 * MIB)
+    await pool.create("pvc-1", 64 * MIB)
+    assert (await pool.state()).foreign_bytes == 0
+    run("fallocate", "-l", str(200 * MIB), directory.parent / "others")
+    state = await pool.state()
+    assert 64 * MIB < state.foreign_bytes < 200 * MIB
+    with pytest.raises(errors.NoRoom, match="others have"):
+        await pool.create("pvc-2", state.capacity_bytes - 64 * MIB)
+    await pool.create("pvc-2", state.unpromised_bytes)
+    assert 0 <= (await pool.state()).unpromised_bytes <= 16 * MIB
+
+
+async def test_blocks_that_clones_share_are_promised_to_each_of_them(pool: FilePool) -> None:
+    """A pool as large as its file system: each clone may come to differ in every block."""
+    whole = a_pool(pool._files.directory, size=0)
+    size = (await whole.state()).unpromised_bytes // 3 // MIB * MIB - 16 * MIB
+    await whole.create("pvc-1", size)
+    fill(await whole.attach("pvc-1"), size)
+    await whole.detach("pvc-1")
+    for name in ("pvc-2", "pvc-3"):
+        await whole.create(name, size, source="pvc-1")
+    with pytest.raises(errors.NoRoom):
+        await whole.create("pvc-4", size, source="pvc-1")
+    for name in ("pvc-2", "pvc-3"):
+        fill(await whole.attach(name), size)
+
+
 async def test_a_clone_has_the_bytes_of_its_source_and_zeroes_behind_them(pool: FilePool) -> None:
     await pool.create("pvc-1", 8 * MIB)
     fill(await pool.attach("pvc-1"), 4 * MIB)

@@ -66,6 +66,9 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     source: str = ""
     """The volume or snapshot whose bytes it began with."""
 
+    shared: bool = False
+    """Whether its blocks were those of its source when it was made: nobody knows which are its own by now."""
+
     created: str = ""
     """When, as RFC 3339 has it."""
 
@@ -77,6 +80,9 @@ class Found:
     record: Record
     data_bytes: int
     """Size of its data; -1 when there is none."""
+
+    allocated_bytes: int = 0
+    """What of the file system its data has, blocks that it shares with others counted too."""
 
     broken: str = ""
     """Why its record cannot be believed: nothing is done about such a volume, but its bytes are counted."""
@@ -139,7 +145,9 @@ class PoolFiles:
             data = os.lstat(self.data(record.name))
         except FileNotFoundError:
             return Found(record=record, data_bytes=-1)
-        return Found(record=record, data_bytes=data.st_size if stat.S_ISREG(data.st_mode) else -1)
+        if not stat.S_ISREG(data.st_mode):
+            return Found(record=record, data_bytes=-1)
+        return Found(record=record, data_bytes=data.st_size, allocated_bytes=data.st_blocks * 512)
 
     def data(self, name: str) -> Path:
         return self.directory / name / DATA

@@ -28,6 +28,9 @@ T = TypeVar("T")
 EXTENT_BYTES = 1024 * 1024
 """Sizes of volumes are multiples of it: whatever is below, direct I/O and file systems are aligned."""
 
+FOREIGN_STEP = 16 * 1024 * 1024
+"""What others have of the file system is told in steps of this: a log that grows is no news."""
+
 BLOCK_BYTES = 4096
 """Logical block of every volume. Left to the kernel it would be 512 for most files and 4096 for those that share their
 blocks, and a file system with smaller blocks could not be mounted from its own clone."""
@@ -113,13 +116,17 @@ class FilePool:
 
     def _state_now(self) -> PoolState:
         self._files.prepare()
-        volumes = {name: _volume(found) for name, found in self._files.scan().items()}
-        room = self._files.room()
+        found, room = self._files.scan(), self._files.room()
+        capacity = self._capacity(room.total_bytes)
+        # Blocks that are shared are counted once, with the volume that had them first: the rest must be kept free.
+        ours = sum(min(each.allocated_bytes, each.data_bytes) for each in found.values() if not each.record.shared)
+        lacking = max(0, capacity - room.free_bytes - ours)
         return PoolState(
-            capacity_bytes=self._capacity(room.total_bytes),
+            capacity_bytes=capacity,
             free_bytes=room.free_bytes,
             extent_bytes=EXTENT_BYTES,
-            volumes=volumes,
+            volumes={name: _volume(each) for name, each in found.items()},
+            foreign_bytes=min(-(-lacking // FOREIGN_STEP) * FOREIGN_STEP, capacity),
         )
 
     def _capacity(self, total_bytes: int) -> int:
@@ -167,13 +174,12 @@ class FilePool:
     def _refuse_without_room(self, more_bytes: int) -> None:
         """NoRoom unless the pool can promise so much more, and the file system could keep all that was promised."""
         state = self._state_now()
-        if more_bytes > state.unpromised_bytes:
-            raise errors.NoRoom(f"pool {self.name} has {state.unpromised_bytes} bytes left, {more_bytes} are needed")
-        if more_bytes > state.free_bytes:
-            raise errors.NoRoom(
-                f"the file system of pool {self.name} has {state.free_bytes} bytes left, {more_bytes} are needed",
-                hint="others than localpv have filled it: make room, or make the pool smaller",
-            )
+        if more_bytes <= state.unpromised_bytes:
+            return
+        others = f", for others have {state.foreign_bytes} bytes of its file system" if state.foreign_bytes else ""
+        raise errors.NoRoom(
+            f"pool {self.name} has {state.unpromised_bytes} bytes left, {more_bytes} are needed{others}"
+        )
 
     def _source(self, source: str, name: str) -> Found:
         check_name(source)
@@ -188,7 +194,9 @@ class FilePool:
         try:
             if not record.source:
                 await self._call(lambda: self._files.allocate(record.name, record.size_bytes))
-            elif not await self._call(lambda: self._clone(record)):
+            elif await self._call(lambda: self._clone(record)):
+                record = msgspec.structs.replace(record, shared=True)
+            else:
                 await self._copy(record, progress)
             return await self._call(lambda: self._finish(record))
         except errors.NoRoom:

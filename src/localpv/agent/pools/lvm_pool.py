@@ -185,7 +185,12 @@ class LvmPool:
             volumes=volumes,
             foreign_bytes=max(0, used - sum(volume.promised_bytes for volume in volumes.values())),
             error=_partial(group),
+            warning=self._absent(),
         )
+
+    def _absent(self) -> str:
+        absent = [str(path) for path in self._devices if not path.exists()]
+        return f"listed for the pool, but not there: {', '.join(absent)}" if absent else ""
 
     def _mine(self, group: VolumeGroup) -> Mapping[str, LogicalVolume]:
         return {name: found for name, found in _ours(group).items() if not found.thin_pool}
@@ -375,6 +380,7 @@ class ThinPool(LvmPool):
             data_percent=pool.data_percent,
             metadata_percent=pool.metadata_percent,
             error=self._full(pool) or pool.abnormal,
+            warning=self._absent(),
         )
 
     @staticmethod

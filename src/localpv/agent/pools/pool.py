@@ -68,6 +68,9 @@ class PoolState:
     error: str = ""
     """Why nothing can be made here now, though volumes that are there are served; empty for nothing wrong."""
 
+    warning: str = ""
+    """What is wrong and keeps nothing from being made; empty for nothing."""
+
     @property
     def promised_bytes(self) -> int:
         return sum(volume.promised_bytes for volume in self.volumes.values())

@@ -13,7 +13,7 @@ from localpv.agent.pools.pool import Pool, PoolState
 from localpv.agent.pools.pools import Pools
 from localpv.agent.pools.reconciler import LONGEST_MESSAGE, Listers
 from localpv.api.kinds.localdisk import size_text
-from localpv.api.kinds.localpool import LocalPool, LocalPoolSpec, LocalPoolStatus
+from localpv.api.kinds.localpool import LocalPool, LocalPoolSpec, LocalPoolStatus, PoolCondition
 from localpv.api.kinds.meta import ObjectMeta
 from localpv.client.client import Client
 from localpv.client.informer import Informer
@@ -117,6 +117,7 @@ class Reporter:
             metadata_percent=round(state.metadata_percent or 0),
             snapshots=pool.snapshots,
             error=state.error[:LONGEST_MESSAGE],
+            conditions=_conditions(state),
         )
 
     async def _write(self, pool: Pool, status: LocalPoolStatus) -> None:
@@ -158,6 +159,13 @@ class Reporter:
     def _known(self, pool: str) -> LocalPool | None:
         found = self._local_pools.get(pool_names.local_pool_name(self._node, pool))
         return found if found is not None and found.spec.node_name == self._node else None
+
+
+def _conditions(state: PoolState) -> tuple[PoolCondition, ...]:
+    if not state.warning:
+        return ()
+    message = state.warning[:LONGEST_MESSAGE]
+    return (PoolCondition(type="Complete", status="False", reason="DeviceMissing", message=message),)
 
 
 def _differs(old: LocalPoolStatus, new: LocalPoolStatus) -> bool:

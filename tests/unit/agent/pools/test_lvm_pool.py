@@ -188,7 +188,9 @@ async def test_a_group_is_made_of_devices_that_are_listed_and_of_no_others(tmp_p
         await thick(lvm).state()
     (tmp_path / "sdb").touch()
     pool = LvmPool(name="fast", group="vg1", lvm=lvm, devices=[tmp_path / "sdb", tmp_path / "gone"])
-    assert (await pool.state()).capacity_bytes
+    state = await pool.state()
+    assert (state.capacity_bytes, state.error) == (32 * EXTENT, "")
+    assert state.warning == f"listed for the pool, but not there: {tmp_path / 'gone'}"
     assert lvm.calls.count("vgcreate") == 1
 
 
