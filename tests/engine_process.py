@@ -57,7 +57,7 @@ def running(
         words = ["--data", str(folder), "--listen", listen, *options]
         with log.open("wb") as stderr:
             process = forked_programs.start(program, *words, stderr=stderr, env={**os.environ, "NO_COLOR": "1"})
-        stack.callback(_stop, process)
+        stack.callback(stop, process)
         url, kubeconfig = _wait_for_ready_line(process, log)
         yield Engine(process=process, url=url, kubeconfig=kubeconfig, data=folder, log=log)
 
@@ -82,7 +82,8 @@ def _wait_for_ready_line(process: forked_programs.Program, log: Path) -> tuple[s
     raise EngineFailed(f"the engine was not ready after {PATIENCE_SECONDS:g} s or ended; it said:\n{said[-5000:]}")
 
 
-def _stop(process: forked_programs.Program) -> None:
+def stop(process: forked_programs.Program | subprocess.Popen[bytes]) -> None:
+    """End a process as people do, and by force when it does not."""
     process.terminate()
     try:
         process.wait(PATIENCE_SECONDS)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -10,6 +11,8 @@ from typing import Any
 from tests.contract import builders, wire
 from tests.contract.spaces import Space
 from tests.contract.wire import Api
+
+from localpv.api import crds
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
@@ -89,6 +92,19 @@ def a_version(name: str, schema: Any = SIZE, *, storage: bool = True, **more: An
 def define(api: Api, definition: builders.Object) -> Any:
     """Create the definition and wait until its kind is served."""
     return define_all(api, [definition])[0]
+
+
+@contextlib.contextmanager
+def installed(target: wire.Target, *names: str) -> Iterator[None]:
+    """The server under test knows these kinds of ours, at least for the time of the tests."""
+    api = wire.Api(target, target.token)
+    definitions = [crds.load(name) for name in names]
+    missing = [each for each in definitions if api.gone(f"{DEFINITIONS}/{each['metadata']['name']}")]
+    define_all(api, missing)
+    yield
+    for definition in missing:
+        api.send("DELETE", f"{DEFINITIONS}/{definition['metadata']['name']}")
+    api.close()
 
 
 def define_all(api: Api, definitions: Sequence[builders.Object]) -> list[Any]:

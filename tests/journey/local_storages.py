@@ -22,7 +22,6 @@ from localpv.api.kinds.workloads import DaemonSet
 from localpv.api.objects import Object
 from localpv.client.client import Client
 from localpv.client.objects import Selection
-from localpv.client.transport import Answer, Request
 from localpv.config import local_storage
 from localpv.config.local_storage import GroupDevices
 from localpv.deploy.local_storage import NodePods
@@ -47,33 +46,6 @@ async def define(client: Client, definitions: Any) -> None:
                     await client.objects(kind).list()
                     break
                 await asyncio.sleep(LOOK_EVERY_SECONDS)
-
-
-class Mortal:
-    """A transport that can let its client die at a write, before that reaches the server."""
-
-    def __init__(self, inner: Any) -> None:
-        self._inner = inner
-        self.writes = 0
-        self.dies_at = -1
-        self.dead = asyncio.Event()
-
-    async def request(self, request: Request) -> Answer:
-        if request.method == "GET" or "/events" in request.path:
-            return await self._alive(self._inner.request(request))
-        if self.writes == self.dies_at:
-            self.dead.set()
-        self.writes += 1
-        return await self._alive(self._inner.request(request))
-
-    async def _alive(self, answering: Any) -> Any:
-        if self.dead.is_set():
-            answering.close()
-            await asyncio.get_running_loop().create_future()
-        return await answering
-
-    def stream(self, request: Request) -> Any:
-        return self._inner.stream(request)
 
 
 @dataclass

@@ -20,7 +20,6 @@ import pytest
 from tests.contract import custom, wire
 
 from localpv.agent.discover.discovery import Discovery, HostView
-from localpv.api import crds
 from localpv.api.kinds.localdisk import LocalDisk, OfferedVolume
 from localpv.client import client as clients
 from localpv.client import config
@@ -111,16 +110,8 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
 
 @pytest.fixture(scope="module")
 def _kind_installed(target: wire.Target) -> Iterator[None]:
-    api = wire.Api(target, target.token)
-    definition = crds.load("localdisks")
-    path = f"{custom.DEFINITIONS}/{definition['metadata']['name']}"
-    known = api.send("GET", path).code == 200
-    if not known:
-        custom.define(api, definition)
-    yield
-    if not known:
-        api.send("DELETE", path)
-    api.close()
+    with custom.installed(target, "localdisks"):
+        yield
 
 
 @dataclass

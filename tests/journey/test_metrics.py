@@ -5,10 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import signal
 import socket
-import subprocess
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -18,6 +15,7 @@ from pathlib import Path
 import pytest
 from tests import engine_process, observe
 from tests.contract import wire
+from tests.journey.programs import program
 
 import localpv
 from localpv.api import crds
@@ -187,30 +185,14 @@ def test_metrics_of_the_engine_are_for_those_who_may_read_them(tmp_path: Path) -
 
 
 @contextlib.contextmanager
-def program(name: str, *options: str, folder: Path) -> Iterator[str]:
+def answering(name: str, *options: str, folder: Path) -> Iterator[str]:
     """A program, started; where it answers probes."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{probe.getsockname()[1]}"
     connection = ("--kubeconfig", str(folder / "data" / "kubeconfig"), "--config", str(folder / "config"))
-    with (folder / f"{name}.log").open("w") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "localpv", name, *connection, "--listen-address", address, *options],
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-            env={**os.environ, "MY_NODE_NAME": "node-1"},
-        )
-    assert process.stdout is not None
-    try:
-        assert process.stdout.readline().startswith("ready"), (folder / f"{name}.log").read_text()[-3000:]
+    with program(name, *connection, "--listen-address", address, *options, folder=folder):
         yield address
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(PATIENCE_SECONDS) == 0, (folder / f"{name}.log").read_text()[-3000:]
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
 
 
 def ask(address: str, path: str) -> tuple[int, str]:
@@ -239,13 +221,13 @@ def test_agent_is_ready_only_when_it_has_seen_its_disks_and_each_program_tells_i
         (tmp_path / "config").mkdir()
         classes = tmp_path / "config" / "storageClassMap"
         classes.write_text(f"fast:\n  hostDir: {tmp_path / 'disks'}\n")
-        with program("agent", "--state", str(tmp_path / "state"), folder=tmp_path) as agent:
+        with answering("agent", "--state", str(tmp_path / "state"), folder=tmp_path) as agent:
             # The kind in which it would keep what it finds is not there yet.
             assert ask(agent, "/readyz") == (503, "not ready yet: disks\n")
             assert ask(agent, "/livez")[0] == 200
             api.post(DEFINITIONS, crds.load("localdisks"))
             wire.eventually(lambda: ask(agent, "/readyz")[0] == 200, "the agent is ready")
-            with program("manager", folder=tmp_path) as manager:
+            with answering("manager", folder=tmp_path) as manager:
                 wire.eventually(lambda: len(api.get(VOLUMES)["items"]) == 1, "the disk is offered")
                 wire.eventually(lambda: ask(manager, "/readyz")[0] == 200, "the manager is ready")
                 wire.eventually(

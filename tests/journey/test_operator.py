@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 from tests.journey.conftest import DEFINITIONS
-from tests.journey.local_storages import Mortal, Storages, define
+from tests.journey.local_storages import Storages, define
+from tests.mortal import Mortal
 
 from localpv.api.kinds.localstorage import LocalStorage
 from localpv.api.kinds.meta import resource_of
@@ -442,8 +443,7 @@ async def test_killed_between_each_two_writes_it_leaves_nothing_behind(
     one, two = storages.group(zone="a"), storages.group(storages.devices("slow"))
     deaths = 0
     for dies_at in range(first, 64, 3):
-        mortal = Mortal(storages.client._transport)
-        mortal.dies_at = dies_at
+        mortal = Mortal(storages.client._transport, dies_at, takes_effect=False)
         client = Client(mortal, field_manager="localpv-operator")
         name = f"s{dies_at}"
         act = Act(storages, name)

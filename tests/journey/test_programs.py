@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -16,6 +14,7 @@ from pathlib import Path
 import pytest
 from tests import engine_process
 from tests.contract import wire
+from tests.journey.programs import program
 
 from localpv.api import crds
 from localpv.testing.waiting import PATIENCE_SECONDS
@@ -25,29 +24,6 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: the agent
 VOLUMES = "/api/v1/persistentvolumes"
 DISKS = "/apis/localpv.dev/v1alpha1/localdisks"
 CLASS = {"metadata": {"name": "fast"}, "provisioner": "kubernetes.io/no-provisioner"}
-
-
-@contextlib.contextmanager
-def program(name: str, *options: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
-    """A program, ready; it must end with success when it is told to."""
-    with (folder / f"{name}.log").open("w") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "localpv", name, *options],
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-            env={**os.environ, "MY_NODE_NAME": "node-1"},
-        )
-    assert process.stdout is not None
-    try:
-        assert process.stdout.readline().startswith("ready"), (folder / f"{name}.log").read_text()[-3000:]
-        yield process
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(PATIENCE_SECONDS) == 0, (folder / f"{name}.log").read_text()[-3000:]
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
 
 
 @pytest.fixture

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import selectors
-import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests import forked_programs
+from tests import engine_process, forked_programs
 from tests.contract import custom, wire
 
 from localpv.api import crds
@@ -55,10 +54,4 @@ def _manager(target: wire.Target, config: Path, log: Path) -> Iterator[None]:
         assert ready and process.poll() is None, log.read_text()
         yield
     finally:
-        process.terminate()
-        try:
-            process.wait(PATIENCE_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        process.stdout.close()
+        engine_process.stop(process)

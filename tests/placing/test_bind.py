@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests import volume_modes
 from tests.contract import builders, wire
 from tests.placing.places import BIND_COMPLETED, BOUND_BY_CONTROLLER, Place
 
@@ -69,20 +70,7 @@ def test_what_does_not_fit_is_not_taken(place: Place, volume: dict[str, Any], cl
 
 
 @pytest.mark.seed("RAW-1")
-@pytest.mark.parametrize(
-    ("of_volume", "of_claim", "binds"),
-    [
-        (None, None, True),
-        (None, "Block", False),
-        (None, "Filesystem", True),
-        ("Block", None, False),
-        ("Block", "Block", True),
-        ("Block", "Filesystem", False),
-        ("Filesystem", "Filesystem", True),
-        ("Filesystem", "Block", False),
-        ("Filesystem", None, True),
-    ],
-)
+@volume_modes.each_pair
 def test_volume_modes_bind_by_the_matrix(
     place: Place, of_volume: str | None, of_claim: str | None, binds: bool
 ) -> None:

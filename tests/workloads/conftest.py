@@ -16,8 +16,6 @@ from tests.contract import wire
 from tests.contract.spaces import Space
 from tests.workloads.crew import Crew
 
-from localpv.testing.waiting import PATIENCE_SECONDS
-
 
 @pytest.fixture(scope="session")
 def target(pytestconfig: pytest.Config) -> Iterator[wire.Target]:
@@ -43,14 +41,7 @@ def _controllers(kubeconfig: Path) -> Iterator[Path]:
             assert line == b"ready workloads\n", log.read_text()
             yield log
         finally:
-            process.terminate()
-            try:
-                process.wait(PATIENCE_SECONDS)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-            if process.stdout is not None:
-                process.stdout.close()
+            engine_process.stop(process)
 
 
 @pytest.fixture

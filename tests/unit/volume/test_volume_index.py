@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests import volume_modes
 from tests.unit.volume import samples
 from tests.unit.volume.samples import claim, reference, storage_class, volume
 
@@ -57,20 +58,7 @@ def test_what_does_not_fit_is_never_taken(spec: dict[str, Any]) -> None:
 
 
 @pytest.mark.seed("RAW-1")
-@pytest.mark.parametrize(
-    ("of_volume", "of_claim", "binds"),
-    [
-        (None, None, True),
-        (None, "Block", False),
-        (None, "Filesystem", True),
-        ("Block", None, False),
-        ("Block", "Block", True),
-        ("Block", "Filesystem", False),
-        ("Filesystem", "Filesystem", True),
-        ("Filesystem", "Block", False),
-        ("Filesystem", None, True),
-    ],
-)
+@volume_modes.each_pair
 def test_volume_modes_bind_by_the_matrix(of_volume: str | None, of_claim: str | None, binds: bool) -> None:
     offered = volume("offered", volumeMode=of_volume)
     assert found(claim(volumeMode=of_claim), offered) == ("offered" if binds else None)

@@ -15,7 +15,6 @@ from tests.contract import custom, wire
 from tests.unit.agent.clean import world as cleaning
 from tests.unit.manager import worlds
 
-from localpv.api import crds
 from localpv.client import client as clients
 from localpv.client import config
 from localpv.disk.records import Records
@@ -37,16 +36,8 @@ class Side:
 @pytest.fixture(scope="session")
 def kind_installed(target: wire.Target) -> Iterator[None]:
     """The server under test knows LocalDisks, at least for the time of the tests."""
-    api = wire.Api(target, target.token)
-    definition = crds.load("localdisks")
-    path = f"{custom.DEFINITIONS}/{definition['metadata']['name']}"
-    known = api.send("GET", path).code == 200
-    if not known:
-        custom.define(api, definition)
-    yield
-    if not known:
-        api.send("DELETE", path)
-    api.close()
+    with custom.installed(target, "localdisks"):
+        yield
 
 
 @contextlib.asynccontextmanager

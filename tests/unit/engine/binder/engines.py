@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.contract import builders
+from tests.mortal import Mortal
 
 from localpv.api.kinds.cluster import Event, Node
 from localpv.api.kinds.volumes import PersistentVolume, PersistentVolumeClaim, StorageClass
@@ -30,25 +31,13 @@ from localpv.volume.informers import VolumeInformers
 SPACE = "default"
 
 
-class DiesAfter:
-    """Lets so many writes to volumes and claims through. The next is lost, and nothing comes back any more."""
+def dies_after(inner: Transport, writes: int) -> Mortal:
+    """Lets so many writes to volumes and claims through; the next is lost."""
 
-    def __init__(self, inner: Transport, writes: int) -> None:
-        self._inner = inner
-        self._left = writes
-        self.dead = asyncio.Event()
+    def counts(request: Request) -> bool:
+        return request.method == "PATCH" and "/persistentvolume" in request.path
 
-    async def request(self, request: Request) -> Answer:
-        if request.method == "PATCH" and "/persistentvolume" in request.path:
-            if self._left == 0:
-                self.dead.set()
-            if self.dead.is_set():
-                await asyncio.get_running_loop().create_future()
-            self._left -= 1
-        return await self._inner.request(request)
-
-    def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        return self._inner.stream(request)
+    return Mortal(inner, writes, takes_effect=False, counts=counts)
 
 
 class Interrupts:

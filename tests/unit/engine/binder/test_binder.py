@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 from tests.unit.engine.binder import engines
-from tests.unit.engine.binder.engines import SPACE, DiesAfter, Elsewhere, Engine, Interrupts
+from tests.unit.engine.binder.engines import SPACE, Elsewhere, Engine, Interrupts, dies_after
 
 from localpv.api.kinds.volumes import PersistentVolume, PersistentVolumeClaim
 from localpv.engine.binder import binder as binders
@@ -20,7 +20,7 @@ async def test_a_binder_that_dies_after_any_write_is_made_good_by_the_next(engin
     for name in ("one", "two"):
         await engine.volume(name)
     await engine.claim("only")
-    dying = DiesAfter(engine.transport, writes)
+    dying = dies_after(engine.transport, writes)
     async with engines.binding(engine.client_over(dying), workers=1):
         async with asyncio.timeout(PATIENCE_SECONDS):
             await dying.dead.wait()

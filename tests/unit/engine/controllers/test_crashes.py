@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.mortal import Mortal
 from tests.workloads import crew
 
 from localpv.api.kinds.cluster import Node
@@ -26,29 +27,6 @@ from localpv.engine.controllers import pods
 from localpv.engine.controllers.controllers import Workloads
 from localpv.runtime.clock import SystemClock
 from localpv.testing.waiting import PATIENCE_SECONDS
-
-
-class DiesAfter:
-    """Lets so many writes through; the next is done and its answer lost, and nothing comes back any more."""
-
-    def __init__(self, inner: Transport, writes: int) -> None:
-        self._inner = inner
-        self._left = writes
-        self.dead = asyncio.Event()
-
-    async def request(self, request: Request) -> Answer:
-        if self.dead.is_set():
-            await asyncio.get_running_loop().create_future()
-        if request.method != "GET" and "/events" not in request.path:
-            if self._left == 0:
-                await self._inner.request(request)
-                self.dead.set()
-                await asyncio.get_running_loop().create_future()
-            self._left -= 1
-        return await self._inner.request(request)
-
-    def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        return self._inner.stream(request)
 
 
 class ResizesAtTheSecondSet:
@@ -131,7 +109,7 @@ async def at_work(transport: Transport) -> AsyncIterator[Workloads]:
 
 async def die_after(world: World, writes: int, done: Callable[[], Coroutine[Any, Any, bool]]) -> None:
     """Work until so many writes are made, or all is done without that many."""
-    mortal = DiesAfter(world.transport, writes)
+    mortal = Mortal(world.transport, writes, takes_effect=True)
 
     async def over() -> bool:
         return mortal.dead.is_set() or await done()

@@ -54,6 +54,15 @@ async def everything_is_where_it_should_be(town: Town) -> None:
         assert await town.holder(full) == used.get(full, "")
 
 
+async def one_disk(town: Town) -> tuple[str, str]:
+    """A node with a disk, and claim x that could have it."""
+    node = await town.node("one")
+    await town.storage_class()
+    disk = await town.disk("a", node)
+    await town.claim("x")
+    return node, disk
+
+
 @pytest.mark.seed("AFF-5")
 @pytest.mark.parametrize("number", range(5))
 @pytest.mark.parametrize("after", [False, True], ids=["before-the-write", "after-the-write"])
@@ -79,10 +88,7 @@ async def test_a_binder_that_starts_late_finds_what_was_reserved(town: Town) -> 
 
 
 async def test_volumes_are_given_back_when_nobody_binds_them(town: Town) -> None:
-    node = await town.node("one")
-    await town.storage_class()
-    disk = await town.disk("a", node)
-    await town.claim("x")
+    _, disk = await one_disk(town)
     await town.pod("pod", "x")
     clock = FakeClock()
     async with town.scheduler(clock=clock):
@@ -162,10 +168,7 @@ async def test_an_answer_that_gets_lost_does_not_give_a_pod_two_nodes(town: Town
 
 
 async def test_pods_of_one_claim_share_its_volume_and_what_becomes_of_it(town: Town) -> None:
-    node = await town.node("one")
-    await town.storage_class()
-    disk = await town.disk("a", node)
-    await town.claim("x")
+    node, disk = await one_disk(town)
     pods = [await town.pod(f"pod-{number}", "x") for number in range(3)]
     meddling = Meddling(town.transport)
     async with town.scheduler(meddling):
@@ -178,10 +181,7 @@ async def test_pods_of_one_claim_share_its_volume_and_what_becomes_of_it(town: T
 
 
 async def test_one_of_several_pods_of_a_claim_writes_for_all(town: Town) -> None:
-    node = await town.node("one")
-    await town.storage_class()
-    disk = await town.disk("a", node)
-    await town.claim("x")
+    node, disk = await one_disk(town)
     for number in range(5):
         await town.pod(f"pod-{number}", "x")
     meddling = Meddling(town.transport)
@@ -225,10 +225,7 @@ async def test_pods_of_claims_that_stay_apart_go_to_different_nodes(town: Town) 
 
 
 async def test_what_others_have_reserved_is_not_given_back(town: Town) -> None:
-    node = await town.node("one")
-    await town.storage_class()
-    disk = await town.disk("a", node)
-    await town.claim("x")
+    _, disk = await one_disk(town)
     uid = (await town.get_claim("x")).metadata.uid
     reference = {"namespace": town.name, "name": "x", "uid": uid}
     patch = {"metadata": {"annotations": {well_known.BOUND_BY_CONTROLLER: "yes"}}, "spec": {"claimRef": reference}}
@@ -244,10 +241,7 @@ async def test_what_others_have_reserved_is_not_given_back(town: Town) -> None:
 
 
 async def test_a_node_that_goes_takes_its_promises_along(town: Town) -> None:
-    one = await town.node("one")
-    await town.storage_class()
-    disk = await town.disk("a", one)
-    await town.claim("x")
+    one, disk = await one_disk(town)
     await town.pod("pod", "x")
     async with town.scheduler():
         await town.until_held(disk, "x")
@@ -259,10 +253,7 @@ async def test_a_node_that_goes_takes_its_promises_along(town: Town) -> None:
 
 
 async def test_a_pod_that_goes_gives_its_volumes_back(town: Town) -> None:
-    node = await town.node("one")
-    await town.storage_class()
-    disk = await town.disk("a", node)
-    await town.claim("x")
+    _, disk = await one_disk(town)
     await town.claim("other")
     await town.pod("pod", "x")
     async with town.scheduler():
@@ -274,10 +265,7 @@ async def test_a_pod_that_goes_gives_its_volumes_back(town: Town) -> None:
 
 
 async def test_a_volume_that_is_taken_away_sends_the_pod_elsewhere(town: Town) -> None:
-    one = await town.node("one")
-    await town.storage_class()
-    disk = await town.disk("a", one)
-    await town.claim("x")
+    _, disk = await one_disk(town)
     await town.pod("pod", "x")
     async with town.scheduler():
         await town.until_held(disk, "x")

@@ -7,7 +7,7 @@ import json
 
 import pytest
 from tests.unit.engine.binder import engines
-from tests.unit.engine.binder.engines import SPACE, DiesAfter, Engine
+from tests.unit.engine.binder.engines import SPACE, Engine, dies_after
 
 from localpv.api.kinds.volumes import PersistentVolumeClaim
 from localpv.testing.waiting import PATIENCE_SECONDS
@@ -39,7 +39,7 @@ async def test_a_placer_that_dies_after_any_write_is_made_good_by_the_next(engin
         await until_available(engine)
         for name in NAMES:
             await engine.claim(name, annotations=WISH)
-        dying = DiesAfter(engine.transport, writes)
+        dying = dies_after(engine.transport, writes)
         async with engines.placing(engine.client_over(dying)):
             async with asyncio.timeout(PATIENCE_SECONDS):
                 await dying.dead.wait()
@@ -57,7 +57,7 @@ async def test_what_was_held_for_a_group_that_is_no_more_is_let_go(engine: Engin
         await until_available(engine)
         for name in NAMES:
             await engine.claim(name, annotations=WISH)
-        dying = DiesAfter(engine.transport, 2)
+        dying = dies_after(engine.transport, 2)
         async with engines.placing(engine.client_over(dying)):
             async with asyncio.timeout(PATIENCE_SECONDS):
                 await dying.dead.wait()

@@ -340,19 +340,24 @@ def everything() -> Pod:
     )
 
 
+def offering_everything(folder: Path) -> Machine:
+    machine = Machine(folder)
+    machine.machine.make_folder("/mnt/disks/vol1")
+    machine.machine.add_disk("/dev/sdb")
+    machine.machine.add_disk("/dev/sdc")
+    machine.lookup.offer("/dev/sdb", name="disk")
+    machine.lookup.offer("/dev/sdc", name="raw", mode="Block")
+    machine.lookup.offer("/mnt/disks/vol1", name="dir")
+    machine.lookup.config_maps["default/settings"] = {"key": b"value"}
+    return machine
+
+
 @pytest.mark.seed("RAW-10")
 @pytest.mark.parametrize("then", ["goes", "comes back"])
 async def test_dying_after_any_step_of_setting_up_loses_and_leaves_nothing(tmp_path: Path, then: str) -> None:
     finished = 0
     for steps in range(1, 100):
-        machine = Machine(tmp_path / str(steps))
-        machine.machine.make_folder("/mnt/disks/vol1")
-        machine.machine.add_disk("/dev/sdb")
-        machine.machine.add_disk("/dev/sdc")
-        machine.lookup.offer("/dev/sdb", name="disk")
-        machine.lookup.offer("/dev/sdc", name="raw", mode="Block")
-        machine.lookup.offer("/mnt/disks/vol1", name="dir")
-        machine.lookup.config_maps["default/settings"] = {"key": b"value"}
+        machine = offering_everything(tmp_path / str(steps))
         pod = everything()
         dying_after(machine, steps)
         try:
@@ -379,14 +384,7 @@ async def test_dying_after_any_step_of_setting_up_loses_and_leaves_nothing(tmp_p
 async def test_dying_after_any_step_of_tearing_down_leaves_nothing_after_the_next_try(tmp_path: Path) -> None:
     finished = 0
     for steps in range(1, 100):
-        machine = Machine(tmp_path / str(steps))
-        machine.machine.make_folder("/mnt/disks/vol1")
-        machine.machine.add_disk("/dev/sdb")
-        machine.machine.add_disk("/dev/sdc")
-        machine.lookup.offer("/dev/sdb", name="disk")
-        machine.lookup.offer("/dev/sdc", name="raw", mode="Block")
-        machine.lookup.offer("/mnt/disks/vol1", name="dir")
-        machine.lookup.config_maps["default/settings"] = {"key": b"value"}
+        machine = offering_everything(tmp_path / str(steps))
         pod = everything()
         prepared = await machine.volumes.set_up(pod)
         await machine.volumes.sub_path(pod.metadata.uid, "main", 0, prepared["a"], "part", read_only=False)
