@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import pytest
 from tests.private_udev import private_udev as private_udev
 
 from localpv import errors
-from localpv.host.udev import HostUdev, Udev, UdevDevice
+from localpv.host.udev import RULES_BYTES, HostUdev, Udev, UdevDevice
 from localpv.host.workers import Workers
 from localpv.testing.fake_udev import FakeUdev
 from localpv.testing.waiting import PATIENCE_SECONDS
@@ -128,7 +129,8 @@ async def test_only_files_with_the_prefix_are_told_and_half_written_ones_never(m
         (Path("/etc/udev/rules.d") / ".new-99-localpv-test").write_text("# half")
         (Path("/etc/udev/rules.d") / "99-localpv-link.rules").symlink_to("/etc/passwd")
 
-    assert await machine.udev.files("99-localpv") == {NAME: "# ours\n"}
+    links = {"99-localpv-link.rules": ""} if isinstance(machine.udev, HostUdev) else {}
+    assert await machine.udev.files("99-localpv") == {NAME: "# ours\n", **links}
 
 
 @pytest.mark.parametrize("name", ["../99-x.rules", "a/b.rules", ".hidden.rules", "99-x.conf"])
@@ -182,3 +184,29 @@ def test_the_hosts_udev_takes_rules_from_a_pod_which_has_another_root(
     words = ["sh", "-c", enter, str(root), sys.executable, str(script), device.name]
     subprocess.run(["unshare", "--mount", "--propagation", "private", *words], check=True, timeout=PATIENCE_SECONDS)
     assert os.path.realpath("/dev/disk/test/pod") == str(device)
+
+
+async def test_a_file_that_cannot_be_read_is_an_error_and_not_one_that_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who took it for a new one would write it anew, without the links that it keeps for volumes."""
+    udev = HostUdev(rules=tmp_path, workers=Workers(at_once=1))
+    (tmp_path / "99-x-long.rules").write_text("#" * (RULES_BYTES + 10))
+    (tmp_path / "99-x-link.rules").symlink_to("/etc/passwd")
+    (tmp_path / "99-x-folder.rules").mkdir()
+    found = await udev.files("99-x-")
+    assert {name: len(text) for name, text in found.items()} == {
+        "99-x-folder.rules": 0,
+        "99-x-link.rules": 0,
+        "99-x-long.rules": RULES_BYTES,
+    }
+    real = os.open
+
+    def broken(path: object, *more: int, **options: int) -> int:
+        if str(path).endswith("long.rules"):
+            raise OSError(errno.EIO, "Input/output error")
+        return real(path, *more, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("localpv.host.udev.os.open", broken)
+    with pytest.raises(errors.HostError, match=r"99-x-long\.rules cannot be read"):
+        await udev.files("99-x-")

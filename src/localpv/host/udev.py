@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import socket
 import uuid
@@ -31,7 +32,7 @@ ENDING = ".rules"
 """What names of files must end with to be read by udev; half-written ones do not."""
 
 RULES_BYTES = 1024 * 1024
-"""Longer files are not read: ours are a few KB."""
+"""More of a file is not read: ours are a few KB."""
 
 MOST_FILES = 1024
 """Files of rules that are read; udev itself becomes slow long before."""
@@ -67,7 +68,8 @@ class Udev(Protocol):
     """The udev of this machine."""
 
     async def files(self, prefix: str) -> dict[str, str]:
-        """Files of rules whose name begins so, with their text; those that are too long or unreadable without."""
+        """Files of rules whose name begins so, with the beginning of their text. HostError when one cannot be read: who
+        took it for one that is not there would write it anew without what it holds."""
 
     async def write(self, name: str, text: str) -> None:
         """Write a file of rules in one step; when this returns it is on the disk."""
@@ -119,12 +121,18 @@ class HostUdev:
             return {}
         found = {}
         for name in [name for name in names if name.endswith(ENDING)][:MOST_FILES]:
-            with contextlib.suppress(OSError):
+            try:
                 fd = os.open(self._rules / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-                with os.fdopen(fd, "rb") as file:
-                    text = file.read(RULES_BYTES + 1)
-                if len(text) <= RULES_BYTES:
-                    found[name] = text.decode(errors="replace")
+                try:
+                    found[name] = _beginning(fd).decode(errors="replace")
+                finally:
+                    os.close(fd)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                if error.errno not in (errno.ELOOP, errno.EISDIR):
+                    raise errors.HostError(f"{self._rules / name} cannot be read: {error.strerror}") from error
+                found[name] = ""  # a link or a folder: none of ours
         return found
 
     async def write(self, name: str, text: str) -> None:
@@ -250,6 +258,14 @@ class HostUdev:
         except OSError:
             return False
         return (os.major(found), os.minor(found)) == number
+
+
+def _beginning(fd: int) -> bytes:
+    """The text of a file, up to RULES_BYTES."""
+    text = b""
+    while len(text) < RULES_BYTES and (piece := os.read(fd, RULES_BYTES - len(text))):
+        text += piece
+    return text
 
 
 def _write_through(folder: Path) -> None:
