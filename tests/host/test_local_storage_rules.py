@@ -191,9 +191,9 @@ async def test_who_has_a_name_that_two_devices_could_have_keeps_it_over_a_restar
     both = {"fast/filesystem/scsi-SAME": one.name, "fast/filesystem/scsi-SAME-pci-0:2": two.name}
     assert links() == both
     known = [device.properties for device in await machine.udev.devices()]
-    pinned = rules_file.with_pins(given, known)
-    assert pinned.pinned == {"scsi-SAME": "pci-0:1"}
-    assert rules_file.with_pins(pinned, known) == pinned
+    pinned = rules_file.with_pins({given.key: given}, known)[given.key]
+    assert pinned.pinned == {"fast/filesystem/scsi-SAME": "pci-0:1"}
+    assert rules_file.with_pins({pinned.key: pinned}, known) == {pinned.key: pinned}
 
     await machine.in_force(pinned, on=[])
     for first, second in ((two, one), (one, two)):

@@ -115,10 +115,11 @@ def test_nobody_else_reads_the_node_affinity_of_a_volume() -> None:
     writers = {
         *(
             "engine/apiserver/kinds/persistentvolume.py",
-            "engine/apiserver/kinds/persistentvolume.py",
             "api/translate/manifests.py",
+            "manager/publish/persistent_volume.py",
+            "manager/provision/persistent_volume.py",
+            "manager/migrate/affinity.py",
         ),
-        *("manager/publish/persistent_volume.py", "manager/migrate/affinity.py"),
         "engine/kubelet/volumes/volume_spec.py",  # a list of the names of fields
     }
     # `nodeAffinity` of pods, which is another field of the same name.

@@ -104,9 +104,9 @@ def _step(
     for _ in range(tries):
         if took <= STEEP * before + SLACK_SECONDS:
             return took, False
+        # Whatever disturbs makes it longer.
         took = min(took, cost(lambda: make(size), use))
-        # That the smaller one was measured at a lucky moment is as likely as that the larger one was not.
-        before = max(before, cost(lambda: make(size // 10), use))
+        before = min(before, cost(lambda: make(size // 10), use))
     steps = f"{took:.3f} s for {size}, {before:.4f} s for a tenth of it"
     if took > TOO_STEEP * before + SLACK_SECONDS:
         raise AssertionError(f"{what}: takes more than {TOO_STEEP} times as long for ten times as much: {steps}")

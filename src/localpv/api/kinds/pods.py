@@ -13,7 +13,6 @@ from localpv.api.kinds.containers import (
     Container,
     ContainerStatus,
     FieldSelector,
-    NamedSource,
     ResourceFieldSelector,
     ResourceRequirements,
     SecurityProfile,
@@ -174,6 +173,12 @@ class ProjectedVolumeSource(Part, frozen=True, kw_only=True):
     default_mode: int | None = None
 
 
+class LocalObjectReference(Part, frozen=True, kw_only=True):
+    """An object of the same namespace."""
+
+    name: str = ""
+
+
 class CSIInlineVolumeSource(Part, frozen=True, kw_only=True):
     """A volume that a driver makes for one pod, and that goes with it."""
 
@@ -181,7 +186,7 @@ class CSIInlineVolumeSource(Part, frozen=True, kw_only=True):
     read_only: bool = False
     fs_type: str = ""
     volume_attributes: Mapping[str, str] = NOTHING
-    node_publish_secret_ref: NamedSource | None = None
+    node_publish_secret_ref: LocalObjectReference | None = None
 
 
 class OtherSource(Part, frozen=True, kw_only=True):
