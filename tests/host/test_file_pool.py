@@ -279,3 +279,19 @@ async def test_a_directory_that_others_may_write_in_is_no_pool(tmp_path: Path) -
     tmp_path.chmod(0o777)
     with pytest.raises(errors.HostError, match="others may write"):
         await a_pool(tmp_path).create("pvc-1", 8 * MIB)
+
+
+async def test_a_volume_that_an_agent_before_has_attached_from_elsewhere_is_not_attached_twice(
+    pool: FilePool, directory: Path, tmp_path: Path
+) -> None:
+    """As an agent in a container is started anew: the mount through which the file was attached is gone."""
+    await pool.create("pvc-1", 8 * MIB)
+    seen = tmp_path / "seen"
+    seen.mkdir()
+    run("mount", "--bind", directory, seen)
+    attached = await a_pool(seen).attach("pvc-1")
+    run("umount", "-l", seen)
+    assert Path(f"/sys/block/{attached.name}/loop/backing_file").read_text().strip() == "/pvc-1/data"
+    assert await pool.attach("pvc-1") == attached
+    await pool.detach("pvc-1")
+    assert loop.status(attached) is None

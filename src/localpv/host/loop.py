@@ -195,15 +195,18 @@ def find(name: str, *, sys: Path = Path("/sys")) -> Attached | None:
 def of_file(file: Path, *, sys: Path = Path("/sys")) -> Path | None:
     """The loop device made of a file, if there is one; one that goes when its last opener does counts too.
 
-    Told by the file itself, not by its path alone: that may have been another file's before.
+    Told by the file itself. Its path tells only which devices are worth opening: it may have been another file's, and
+    the kernel shows it as whoever attached it saw it. An agent in a container that was started anew sees only the end
+    of the path of what the one before has attached; taken for another file, it would be attached twice.
     """
     try:
         found = os.stat(file)
     except FileNotFoundError:
         return None
+    end = f"/{file.parent.name}/{file.name}"
     for folder in sorted((sys / "block").glob("loop*/loop")):
         try:
-            if (folder / "backing_file").read_text().rstrip("\n") != str(file):
+            if not (folder / "backing_file").read_text().rstrip("\n").endswith(end):
                 continue
         except OSError:
             continue
