@@ -113,6 +113,7 @@ bench: setup ## Measure the engine and print the figures beside their targets
 	@$(PYTHON) tools/bench_bind.py
 	@$(PYTHON) tools/bench_schedule.py
 	@$(PYTHON) tools/bench_pods.py
+	@$(PYTHON) tools/bench_pools.py
 	@$(PYTHON) tools/bench_udev.py
 	@$(PYTHON) tools/bench_operator.py
 
