@@ -96,6 +96,7 @@ class Reporter:
             self._clock.call_later(LOOK_SECONDS / 10, lambda: self.changed(name))
 
     async def _look(self, pool: Pool) -> LocalPoolStatus:
+        ours = self._listers.names(pool.name)
         try:
             state = await pool.state()
         except (errors.HostError, OSError) as error:
@@ -103,7 +104,8 @@ class Reporter:
             before = known.status if known is not None else LocalPoolStatus()
             return msgspec.structs.replace(before, error=str(error)[:LONGEST_MESSAGE])
         self._on_look(pool.name, state)
-        ours = self._listers.names(pool.name)
+        # One that came or went while it was looked has its PoolVolume at one of both moments.
+        ours = {*ours, *self._listers.names(pool.name)}
         unknown = sum(volume.promised_bytes for name, volume in state.volumes.items() if name not in ours)
         return LocalPoolStatus(
             capacity_bytes=state.capacity_bytes,
