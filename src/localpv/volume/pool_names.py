@@ -47,11 +47,6 @@ def volume_name(claim_uid: str) -> str:
     return VOLUME_PREFIX + claim_uid
 
 
-def snapshot_name(snapshot_uid: str) -> str:
-    """Name of the PoolSnapshot of a VolumeSnapshot: the one that external-snapshotter gives."""
-    return SNAPSHOT_PREFIX + snapshot_uid
-
-
 def is_pool(name: str) -> bool:
     """Whether this can be the name of a pool: a DNS label."""
     return _is_pool(name) is not None

@@ -65,6 +65,5 @@ def test_what_is_too_long_is_no_handle() -> None:
     assert pool_names.read_handle(f"{'a' * 64}/a") is None
 
 
-def test_volumes_and_snapshots_are_called_as_the_sidecars_call_them() -> None:
+def test_volumes_are_called_as_external_provisioner_calls_them() -> None:
     assert pool_names.volume_name("0b1d") == "pvc-0b1d"
-    assert pool_names.snapshot_name("0b1d") == "snapshot-0b1d"
