@@ -7,6 +7,7 @@ here that real LVM is as that one is, and that no byte of an old volume is seen 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,7 +18,7 @@ from tests.vm import hardware
 from localpv import errors
 from localpv.agent.pools.lvm_pool import LvmPool, ThinPool
 from localpv.host.devices import KernelDevices
-from localpv.host.lvm import KernelLvm
+from localpv.host.lvm import CONFIG, KernelLvm
 from localpv.host.model import methods
 from localpv.host.wiper import KernelWiper
 from localpv.host.workers import Workers
@@ -33,10 +34,12 @@ def disks(blank_disk: BlankDisk) -> Iterator[list[Path]]:
     found = [blank_disk("SCSIHDD"), blank_disk("SATASSD")]
     yield found
     subprocess.run(["umount", "/mnt"], check=False, capture_output=True)
-    subprocess.run(["vgreduce", "--removemissing", "-f", GROUP], check=False, capture_output=True)
-    subprocess.run(["vgremove", "-f", "-y", GROUP], check=False, capture_output=True)
+    subprocess.run(["vgremove", "--config", CONFIG, "-f", "-y", GROUP], check=False, capture_output=True)
     for disk in found:
         subprocess.run(["pvremove", "-ff", "-y", str(disk)], check=False, capture_output=True)
+    # Links that LVM makes by itself, without udev, it does not always remove, and then takes the name for taken.
+    shutil.rmtree(Path("/dev") / GROUP, ignore_errors=True)
+    hardware.run("dmsetup", "mknodes")
 
 
 def lvm(disks: list[Path]) -> KernelLvm:
@@ -199,8 +202,8 @@ async def test_a_volume_whose_maker_died_is_wiped_before_it_is_handed_out(disks:
 async def test_a_thin_pool_is_full_before_its_volumes_fail(disks: list[Path]) -> None:
     pool = thin(disks)
     state = await pool.state()
-    assert state.capacity_bytes == 20 * EXTENT
-    await pool.create("pvc-1", 10 * EXTENT)
+    assert state.capacity_bytes == 24 * EXTENT
+    await pool.create("pvc-1", 12 * EXTENT)
     hardware.fill(await pool.attach("pvc-1"))
     state = await pool.state()
     assert (state.data_percent, state.error) == (100.0, "the thin pool is 100 % full")
