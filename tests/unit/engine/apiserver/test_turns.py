@@ -28,7 +28,10 @@ from localpv.testing.waiting import eventually
 
 COUNT = 6000
 LONGEST = 0.1
-"""Seconds of processor time in one piece. A turn is a tenth of that; what is left over is for a slow machine."""
+"""Seconds of processor time in one piece. A turn is a tenth of that."""
+
+LARGEST_SHARE = 0.6
+"""Of the whole work in a piece that takes longer, on a slow machine: where there are no turns it is all of it."""
 
 
 @pytest.fixture
@@ -54,8 +57,8 @@ async def _create(server: ApiServer, kind: Kind, number: int) -> None:
     await create_object(Call(kind=kind, namespace="default"), obj, storage=server.storage)
 
 
-async def _longest_piece(work: Callable[[], Awaitable[object]]) -> float:
-    """Processor time of the longest piece of work between two turns of somebody else."""
+async def _assert_in_turns(work: Callable[[], Awaitable[object]], longest_allowed: float = LONGEST) -> None:
+    """Fail when a piece of the work between two turns of somebody else takes too much processor time."""
     longest, busy = 0.0, True
     gc.collect()  # what earlier tests of this process left is not the work that is measured
     gc.disable()
@@ -68,7 +71,7 @@ async def _longest_piece(work: Callable[[], Awaitable[object]]) -> float:
             now = time.thread_time()
             longest, before = max(longest, now - before), now
 
-    waiting = asyncio.create_task(others())
+    began, waiting = time.thread_time(), asyncio.create_task(others())
     await asyncio.sleep(0)
     try:
         await work()
@@ -76,7 +79,7 @@ async def _longest_piece(work: Callable[[], Awaitable[object]]) -> float:
         gc.enable()
         busy = False
         await waiting
-    return longest
+    assert longest < max(longest_allowed, LARGEST_SHARE * (time.thread_time() - began))
 
 
 async def _list(server: ApiServer, form: Form, **query: str) -> int:
@@ -86,10 +89,10 @@ async def _list(server: ApiServer, form: Form, **query: str) -> int:
 
 
 async def test_long_lists_are_made_in_turns(server: ApiServer) -> None:
-    assert await _longest_piece(lambda: _list(server, PLAIN)) < LONGEST
-    assert await _longest_piece(lambda: _list(server, PLAIN, labelSelector="a=b")) < LONGEST
-    assert await _longest_piece(lambda: _list(server, Form("Table"))) < LONGEST
-    assert await _longest_piece(lambda: _list(server, Form("PartialObjectMetadataList"))) < LONGEST
+    await _assert_in_turns(lambda: _list(server, PLAIN))
+    await _assert_in_turns(lambda: _list(server, PLAIN, labelSelector="a=b"))
+    await _assert_in_turns(lambda: _list(server, Form("Table")))
+    await _assert_in_turns(lambda: _list(server, Form("PartialObjectMetadataList")))
 
 
 @pytest.mark.parametrize("start", ["0", "1"])
@@ -104,7 +107,7 @@ async def test_watches_catch_up_in_turns(server: ApiServer, start: str) -> None:
     async def catch_up() -> None:
         pieces.extend([piece async for piece in watching.pieces(closing)])
 
-    assert await _longest_piece(catch_up) < LONGEST
+    await _assert_in_turns(catch_up)
     assert sum(piece.count(b'{"type":"ADDED"') for piece in pieces) == COUNT
     assert max(len(piece) for piece in pieces) < 2 * watch.CHUNK
 
@@ -116,7 +119,7 @@ async def test_collections_are_deleted_in_turns(server: ApiServer) -> None:
         revisions = Revisions(server.store)
         await delete.delete_collection(call, Deletion(), storage=server.storage, revisions=revisions)
 
-    assert await _longest_piece(clear) < 2 * LONGEST, "500 are decided in one go"
+    await _assert_in_turns(clear, 2 * LONGEST)  # 500 are decided in one go
 
 
 async def test_workers_that_find_nothing_to_do_let_others_in() -> None:
@@ -145,6 +148,5 @@ async def test_workers_that_find_nothing_to_do_let_others_in() -> None:
         async def done(waiting: Callable[[], object] = waiting) -> None:
             await eventually(lambda: not waiting(), what="all keys were looked at")
 
-        longest = await _longest_piece(done)
+        await _assert_in_turns(done)
         task.cancel()
-        assert longest < LONGEST

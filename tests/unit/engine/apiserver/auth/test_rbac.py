@@ -1,8 +1,7 @@
 from __future__ import annotations
 
-import time
-
 import pytest
+from tests import steps
 from tests.unit.engine.apiserver.auth.fakes import (
     RBAC,
     Store,
@@ -227,17 +226,16 @@ def test_callers_cannot_make_the_index_grow_without_end() -> None:
     assert all(len(found.decisions) <= 1024 and len(found.paths) <= 1024 for found in kept.values())
 
 
-def test_a_decision_takes_microseconds() -> None:
-    rules = [a_rule("get list watch", "core", f"kind{number}") for number in range(200)]
-    store = Store(a_cluster_role("r", *rules, a_rule("get", "core", "pods")), a_cluster_binding("r", user("alice")))
-    authorizer = Authorizer(store)
-    best = 1.0
-    for _ in range(5):
-        start = time.thread_time()
-        for number in range(1000):
-            authorizer.decide(ALICE, Attributes(verb="get", resource="pods", namespace="a", name=f"pod-{number}"))
-        best = min(best, (time.thread_time() - start) / 1000)
-    assert best < 10e-6
+def test_a_decision_takes_few_steps_however_many_rules_there_are() -> None:
+    taken = []
+    for many in (2, 200):
+        rules = [a_rule("get list watch", "core", f"kind{number}") for number in range(many)]
+        store = Store(a_cluster_role("r", *rules, a_rule("get", "core", "pods")), a_cluster_binding("r", user("alice")))
+        authorizer = Authorizer(store)
+        first, second = (Attributes(verb="get", resource="pods", namespace="a", name=name) for name in "ab")
+        assert authorizer.decide(ALICE, first).allowed
+        taken.append(steps.of(lambda authorizer=authorizer, second=second: authorizer.decide(ALICE, second)))
+    assert taken[0] == taken[1] < 50
 
 
 WRITER = User("alice", ("system:authenticated",))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import steps
 from tests.unit.engine.apiserver.tables import kinds
 
 from localpv.api.resources import BUILT_IN, Resource
@@ -85,13 +86,11 @@ def test_ages_are_those_of_this_moment() -> None:
     assert tables.cells(kinds.built_in("", "ServiceAccount"), account) == ["a", "121m"]
 
 
-def test_ten_thousand_volumes_take_a_fraction_of_a_second() -> None:
+def test_a_row_takes_few_steps() -> None:
+    """About eighty, so that ten thousand volumes take a fraction of a second."""
     kind = kinds.built_in("", "PersistentVolume")
     observed = next(each for each in OBSERVED if each["kind"] == "PersistentVolume")
     volume = next(row["object"] for row in observed["rows"] if row["object"]["spec"].get("claimRef"))
 
-    start = time.process_time()
-    for _ in range(10_000):
-        tables.cells(kind, volume)
-
-    assert time.process_time() - start < 0.5
+    tables.cells(kind, volume)
+    assert steps.of(lambda: tables.cells(kind, volume)) < 300
