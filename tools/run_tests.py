@@ -58,7 +58,7 @@ ALONE = Ring("tests that run alone", DEVICES, marked="alone")
 def main(arguments: list[str]) -> int:
     started = time.monotonic()
     quick = "--quick" in arguments
-    ring = Ring("quick rings", QUICK, QUICK_WORKERS, without=NOT_QUICK) if quick else ALL
+    ring = Ring("quick rings", QUICK, QUICK_WORKERS, marked="not long", without=NOT_QUICK) if quick else ALL
     words = [word for word in arguments if word != "--quick"]
     code = subprocess.run(ring.command(words), check=False).returncode
     used = resource.getrusage(resource.RUSAGE_CHILDREN)

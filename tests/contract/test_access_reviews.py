@@ -68,6 +68,7 @@ def _renamed(value: Any, names: dict[str, str]) -> Any:
     return json.loads(text)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)  # when it fails, the smallest example is looked for up to 5 minutes
 @pytest.mark.parametrize("turn", range(3))
 def test_verdicts_about_roles_at_random_are_those_of_kubernetes(api: Api, turn: int) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.host.identity_world import Place, Thing, World, show
@@ -115,6 +116,7 @@ def test_no_two_devices_are_taken_for_one_and_one_is_known_again(seed: int, mome
     live(Random(seed), moments)
 
 
+@pytest.mark.long
 def test_the_machines_are_such_that_everything_happens() -> None:
     outcomes: Counter[str] = Counter()
     for seed in range(40):

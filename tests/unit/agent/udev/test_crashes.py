@@ -182,6 +182,7 @@ class Story:
         assert world.links() == {"slow/block/nvme-N1": "nvme0n1", "slow/block/scsi-S1": "sdb"}
 
 
+@pytest.mark.long
 @pytest.mark.seed("OPR-8", "OPR-17")
 async def test_killed_at_each_act_from_the_first_rule_to_the_last(tmp_path: Path) -> None:
     undisturbed = Story(tmp_path / "undisturbed")
