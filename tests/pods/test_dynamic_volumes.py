@@ -41,7 +41,10 @@ class Pool:
         self.machine.start(*self.options)
         api = self.machine.api
         self.machine.eventually(lambda: not api.gone(f"{CLASSES}/fast"), "the class is there")
-        self.machine.eventually(lambda: api.get(POOLS)["items"], "the pool is there")
+        self.machine.eventually(
+            lambda: [pool for pool in api.get(POOLS)["items"] if pool.get("status", {}).get("capacityBytes")],
+            "the pool is there",
+        )
         return self.machine
 
     def claim(self, name: str, size: str = "32Mi", **spec: Any) -> Object:

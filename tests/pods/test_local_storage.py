@@ -192,9 +192,11 @@ def test_disks_become_volumes_are_used_wiped_and_offered_again_until_the_local_s
     machine.eventually(lambda: machine.api.gone(f"{STORAGES}/local"), "the LocalStorage is gone")
     machine.eventually(lambda: not machine.api.get(VOLUMES)["items"], "and its volumes")
     assert not any(hdd.read_bytes())
-    assert not RULES.exists()
-    assert not [path for path in LINKS.rglob("*") if not path.is_dir()]
-    assert not machine.api.get(REPORTS)["items"]
+    machine.eventually(lambda: not RULES.exists(), "and its rules")
+    machine.eventually(
+        lambda: not [path for path in LINKS.rglob("*") if not path.is_dir()], "udev has taken its links away"
+    )
+    machine.eventually(lambda: not machine.api.get(REPORTS)["items"], "and what was reported of it")
     machine.eventually(lambda: not machine.api.get(DISKS)["items"], "nothing is left of its disks")
     machine.eventually(lambda: machine.api.gone(f"{CLASSES}/local-ssd"), "and of its classes")
 
@@ -221,7 +223,7 @@ def test_explain_follows_a_device_from_its_rule_to_what_keeps_it_from_being_offe
     machine.api.merge(f"/api/v1/nodes/{NODE}", {"metadata": {"labels": {"localStorage": "true"}}})
     machine.api.post(STORAGES, example_2(bay.folder))
     machine.eventually(
-        lambda: [each["status"].get("reason") for each in machine.api.get(DISKS)["items"]] == ["Partitioned"],
+        lambda: [each.get("status", {}).get("reason") for each in machine.api.get(DISKS)["items"]] == ["Partitioned"],
         "the device is judged",
     )
 
@@ -238,7 +240,9 @@ def test_explain_follows_a_device_from_its_rule_to_what_keeps_it_from_being_offe
 
         def reported() -> bool:
             reports = machine.api.get(REPORTS)["items"]
-            return any(each["device"] == other.name for one in reports for each in one["status"].get("devices", []))
+            return any(
+                each["device"] == other.name for one in reports for each in one.get("status", {}).get("devices", [])
+            )
 
         machine.eventually(reported, "the discoverer has seen it")
         told = explained(machine, f"{NODE}/{other.name}")
