@@ -210,27 +210,6 @@ def test_size_of_an_unbound_claim_stays(api: Api, space: Space) -> None:
     api.merge(path, {"spec": {"resources": {"requests": {"storage": "2Gi"}}}}, expect=422)
 
 
-@pytest.mark.parametrize(("allowed", "status"), [(True, 200), (False, 403), (None, 403)])
-def test_a_bound_claim_grows_only_where_its_class_allows_it(
-    api: Api, space: Space, allowed: bool | None, status: int
-) -> None:
-    own = {} if allowed is None else {"allowVolumeExpansion": allowed}
-    name = api.post(CLASSES, builders.storage_class(**own))["metadata"]["name"]
-    api.post(space.core("persistentvolumeclaims"), builders.claim("one", storageClassName=name, volumeName="one"))
-    path = space.core("persistentvolumeclaims", "one")
-    bound = {"phase": "Bound", "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"]}
-    api.merge(f"{path}/status", {"status": bound})
-    grown = {"spec": {"resources": {"requests": {"storage": "2Gi"}}}}
-    answer = api.merge(path, grown, expect=status)
-    if status == 403:
-        assert "must support resize" in answer["message"]
-    else:
-        # A growth can be taken back as far as the volume has not followed.
-        api.merge(path, {"spec": {"resources": {"requests": {"storage": "1536Mi"}}}})
-        api.merge(path, {"spec": {"resources": {"requests": {"storage": "1Gi"}}}}, expect=422)
-    api.merge(path, {"metadata": {"labels": {"a": "b"}}})
-
-
 def test_storage_class_defaults(api: Api) -> None:
     made = api.post(CLASSES, builders.storage_class())
     assert (made["reclaimPolicy"], made["volumeBindingMode"]) == ("Delete", "Immediate")

@@ -31,6 +31,26 @@ def test_claim_and_volume_are_bound_and_name_each_other(place: Place) -> None:
     assert bound["status"]["lastPhaseTransitionTime"]
 
 
+@pytest.mark.parametrize(("allowed", "status"), [(True, 200), (False, 403), (None, 403)])
+def test_a_bound_claim_grows_only_where_its_class_allows_it(place: Place, allowed: bool | None, status: int) -> None:
+    place.storage_class(**({} if allowed is None else {"allowVolumeExpansion": allowed}))
+    place.available(size="1Gi")
+    name, _ = place.bound(size="1Gi")
+    path = place.space.core("persistentvolumeclaims", name)
+
+    def ask(size: str, expect: int) -> Any:
+        return place.api.merge(path, {"spec": {"resources": {"requests": {"storage": size}}}}, expect=expect)
+
+    answer = ask("2Gi", status)
+    if status == 403:
+        assert "must support resize" in answer["message"]
+    else:
+        # A growth can be taken back as far as the volume has not followed.
+        ask("1536Mi", 200)
+        ask("1Gi", 422)
+    place.api.merge(path, {"metadata": {"labels": {"a": "b"}}})
+
+
 def test_a_volume_that_nobody_claims_is_available(place: Place) -> None:
     place.until_volume(place.volume(), "Available")
 
