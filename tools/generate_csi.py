@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import go_modules
 
 PROJECT = Path(__file__).resolve().parent.parent
 TARGET = PROJECT / "src" / "localpv" / "csi" / "messages.json"
@@ -40,10 +40,6 @@ _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _TOKEN = re.compile(r'"[^"]*"|[\w.]+|[^\s\w]')
 
 
-class NoModule(Exception):
-    """A Go module is not on this machine, so there is nothing to compare with."""
-
-
 @dataclass
 class Tables:
     """What the files say. A field is [name, type] or [name, type, marks]: r repeated, m map, oNAME one of several."""
@@ -58,10 +54,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="write nothing; fail if the file is out of date")
     options = parser.parse_args(arguments)
     try:
-        now = module_folder(SPECIFICATION, TEST_MODULE) / "csi.proto"
-        before = module_folder(SPECIFICATION, KUBERNETES_MODULE) / "csi.proto"
-        registration = module_folder(REGISTRATION[0], TEST_MODULE) / REGISTRATION[1]
-    except NoModule as reason:
+        now = go_modules.folder(SPECIFICATION, TEST_MODULE) / "csi.proto"
+        before = go_modules.folder(SPECIFICATION, KUBERNETES_MODULE) / "csi.proto"
+        registration = go_modules.folder(REGISTRATION[0], TEST_MODULE) / REGISTRATION[1]
+    except go_modules.NoModule as reason:
         if not options.check:
             print(f"cannot generate {TARGET.name} of CSI: {reason}", file=sys.stderr)
             return 1
@@ -83,26 +79,6 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"{relative} is out of date: run `python tools/generate_csi.py`", file=sys.stderr)
         return 1
     return 0
-
-
-def module_folder(name: str, home: Path) -> Path:
-    """Where Go keeps a module that the tests build."""
-    try:
-        answer = subprocess.run(
-            ["go", "list", "-m", "-f", "{{.Dir}}", name],
-            cwd=home,
-            env={**os.environ, "GOPROXY": "off"},  # a check looks at what is here and fetches nothing
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-    except (FileNotFoundError, subprocess.TimeoutExpired) as error:
-        raise NoModule("Go is not installed here") from error
-    folder = Path(answer.stdout.strip() or "/nonexistent")
-    if answer.returncode or not folder.is_dir():
-        raise NoModule(f"the Go module {name} is not on this machine")
-    return folder
 
 
 def read(path: Path) -> Tables:

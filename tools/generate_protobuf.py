@@ -14,14 +14,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import go_modules
 from localpv.api import resources, stored_resources
 from localpv.api.schema.catalogue import Catalogue
 
@@ -66,10 +65,6 @@ _GO_FIELD = re.compile(r'^\t([^`\n]+?)\s*`json:"([^"]*)"[^`]*protobuf:"\w+,(\d+)
 _SCALARS = frozenset({"bool", "bytes", "double", "int32", "int64", "string"})
 
 
-class NoModule(Exception):
-    """A Go module is not on this machine, so there is nothing to compare with."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Tag:
     """What Go knows about a field and the protobuf file does not."""
@@ -90,8 +85,11 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
 
     try:
-        folders = {name: options.folder / name if options.folder else module_folder(name) for name in MODULES}
-    except NoModule as reason:
+        folders = {
+            name: options.folder / name if options.folder else go_modules.folder(f"k8s.io/{name}", TEST_MODULE)
+            for name in MODULES
+        }
+    except go_modules.NoModule as reason:
         if not options.check:
             print(f"cannot generate {TARGET.name}: {reason}", file=sys.stderr)
             return 1
@@ -117,26 +115,6 @@ def main(arguments: list[str] | None = None) -> int:
 def all_resources() -> Iterator[resources.Resource]:
     yield from stored_resources.EVERY
     yield from resources.REVIEWS
-
-
-def module_folder(name: str) -> Path:
-    """Where Go keeps a module that the tests build."""
-    try:
-        answer = subprocess.run(
-            ["go", "list", "-m", "-f", "{{.Dir}}", f"k8s.io/{name}"],
-            cwd=TEST_MODULE,
-            env={**os.environ, "GOPROXY": "off"},  # a check looks at what is here and fetches nothing
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-    except (FileNotFoundError, subprocess.TimeoutExpired) as error:
-        raise NoModule("Go is not installed here") from error
-    folder = Path(answer.stdout.strip() or "/nonexistent")
-    if answer.returncode or not folder.is_dir():
-        raise NoModule(f"the Go module k8s.io/{name} is not on this machine")
-    return folder
 
 
 def select(roots: list[str], folders: dict[str, Path]) -> Messages:

@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import go_modules
 from localpv.api import resources, stored_resources
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -80,10 +79,6 @@ KEPT_KEYWORDS = frozenset(
 )
 
 
-class NoModule(Exception):
-    """The Go module is not on this machine, so there is nothing to compare with."""
-
-
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", nargs="?", type=Path, help="root of the Go module k8s.io/kubernetes")
@@ -91,8 +86,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
 
     try:
-        folder = options.folder or module_folder()
-    except NoModule as reason:
+        folder = options.folder or go_modules.folder("k8s.io/kubernetes", TEST_MODULE)
+    except go_modules.NoModule as reason:
         if not options.check:
             print(f"cannot generate {TARGET.name}: {reason}", file=sys.stderr)
             return 1
@@ -109,27 +104,6 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"{relative} is out of date: run `python tools/generate_schema.py`", file=sys.stderr)
         return 1
     return 0
-
-
-def module_folder() -> Path:
-    """Where Go keeps the module that the tests build."""
-    command = ["go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/kubernetes"]
-    try:
-        answer = subprocess.run(
-            command,
-            cwd=TEST_MODULE,
-            env={**os.environ, "GOPROXY": "off"},  # a check looks at what is here and fetches nothing
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-    except (FileNotFoundError, subprocess.TimeoutExpired) as error:
-        raise NoModule("Go is not installed here") from error
-    folder = Path(answer.stdout.strip() or "/nonexistent")
-    if answer.returncode or not folder.is_dir():
-        raise NoModule("the Go module k8s.io/kubernetes is not on this machine")
-    return folder
 
 
 def read(folder: Path) -> dict[str, Any]:

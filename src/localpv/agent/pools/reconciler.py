@@ -18,7 +18,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -40,6 +40,8 @@ from localpv.runtime.clock import Clock
 from localpv.runtime.controller import Done, LookAgain, Outcome
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 PROGRESS_SECONDS = 2.0
 """How often progress of a copy or a wipe is written."""
@@ -225,11 +227,11 @@ class Reconciler:
             return LookAgain(after=BUSY_SECONDS)
         raise error  # tried again, later each time
 
-    async def _told(self, item: Item, act: Callable[[Report], Awaitable[VolumeState | None]]) -> VolumeState:
+    async def _told(self, item: Item, act: Callable[[Report], Awaitable[T]]) -> T:
         """Do something that can take long, and write now and then how far it is."""
         latest: list[Progress] = []
 
-        async def run() -> VolumeState | None:
+        async def run() -> T:
             return await act(latest.append)
 
         acting = asyncio.ensure_future(run())
@@ -239,7 +241,7 @@ class Reconciler:
                 await asyncio.wait({acting, tick}, return_when=asyncio.FIRST_COMPLETED)
                 tick.cancel()
                 if acting.done():
-                    return acting.result()  # type: ignore[return-value]
+                    return acting.result()
                 if latest:
                     now, latest[:] = latest[-1], []
                     # For people: a server that is away must not stop the act.
