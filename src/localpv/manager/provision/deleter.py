@@ -36,11 +36,7 @@ class Deleter:
         volume = await self._hold(volume, order)
         if not _is_to_go(volume):
             return Done()
-        if order is None:
-            # Only now, and known from the server: an informer may not have seen it yet.
-            order = await self._writes.order_now(volume.key)
-            if order is not None and order.metadata.uid != persistent_volume.order_uid(volume):
-                order = None
+        order = order or await self._order_now(volume)
         if order is not None:
             if order.metadata.deleting and order.status.code:
                 message = f"node {order.spec.node_name}: {order.status.message}"
@@ -63,6 +59,11 @@ class Deleter:
             return None
         return order
 
+    async def _order_now(self, volume: PersistentVolume) -> PoolVolume | None:
+        """Asked of the server: an informer may not have seen it yet."""
+        order = await self._writes.order_now(volume.key)
+        return order if order is not None and order.metadata.uid == persistent_volume.order_uid(volume) else None
+
     async def _hold(self, volume: PersistentVolume, order: PoolVolume | None) -> PersistentVolume:
         """The finalizer as the policy wants it, which people may change at any time."""
         held = well_known.PROVISIONER_FINALIZER in volume.metadata.finalizers
@@ -75,6 +76,7 @@ class Deleter:
             return await self._writes.change_volume(volume, {"metadata": {"finalizers": added}})
         if not held:
             return volume
+        order = order or await self._order_now(volume)
         if order is not None and labels.RETAINED not in order.metadata.annotations:
             # Before the volume can go: without it nobody would know that the bytes are to stay.
             await self._writes.change_order(order, {"metadata": {"annotations": {labels.RETAINED: "true"}}})

@@ -9,6 +9,7 @@ from localpv.api import well_known
 from localpv.api.kinds.localpool import PoolVolume
 from localpv.api.kinds.volumes import PersistentVolume
 from localpv.disk import labels
+from localpv.manager.provision.deleter import Deleter
 
 
 async def test_a_released_volume_goes_when_its_bytes_are_wiped_and_not_before(world: PoolWorld) -> None:
@@ -86,6 +87,25 @@ async def test_a_retained_volume_keeps_its_bytes_also_when_somebody_deletes_it(w
         await world.until(wiped, "the bytes are gone")
 
     assert world.agent.wiped == {volume.key: 1}
+
+
+async def test_bytes_are_said_to_stay_also_by_a_manager_that_has_heard_of_the_volume_only(
+    world: PoolWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its two watches are not equally fast, and once the volume is let go nobody would say it any more."""
+    monkeypatch.setattr(Deleter, "_order_of", lambda self, volume: None)
+    await world.storage_class(reclaim_policy="Retain")
+    await world.node_with_pool()
+    async with world.everybody():
+        await world.claim()
+        volume = await world.bound()
+
+        async def let_go() -> bool:
+            present = (await world.volumes())[volume.key]
+            return well_known.PROVISIONER_FINALIZER not in present.metadata.finalizers
+
+        await world.until(let_go, "nothing of ours keeps the volume")
+        assert labels.RETAINED in (await world.orders())[volume.key].metadata.annotations
 
 
 async def test_a_policy_that_is_changed_to_delete_is_followed(world: PoolWorld) -> None:
